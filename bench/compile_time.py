@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What it costs to compile a program that uses ecq: user seconds, and the size of its code.
+"""Measures the cost of compiling programs that use ecq: user seconds, and the size of their code.
 
-Each program is compiled alone, and beside it in the same run a program of twelve lines that uses <regex>, since seconds
-are a machine's own: the ratio is what counts. What compiles in a few seconds is compiled three times, and the least
+Each program is compiled alone, and in the same run a program of twelve lines that uses <regex>: seconds depend on the
+machine, so only the ratio counts. Programs that compile in a few seconds are compiled three times, and the least time
 counts. Programs that need nvcc are left out where there is none.
 """
 import argparse
@@ -114,7 +114,7 @@ ecq::result<void> decode(const ecq::device_block& block, std::span<std::byte> ou
 
 DEVICE_NAMED = DEVICE.replace("out, verdict)", "out, verdict, ecq::coders<ecq::rans>)")
 
-# What linking the CMake targets ecq::compiled and ecq::compiled_cuda defines.
+# Definitions that come with linking the CMake targets ecq::compiled and ecq::compiled_cuda.
 COMPILED = "-DECQ_COMPILED"
 COMPILED_CUDA = "-DECQ_COMPILED_CUDA"
 
@@ -147,7 +147,7 @@ FEW_SECONDS = 5
 
 
 def compiled(compiler, source, flags, include):
-    """User seconds, and bytes of code."""
+    """Returns user seconds and bytes of code."""
     made = source + ".o"
 
     def once():

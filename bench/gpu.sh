@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, what tells most first: where it is lent for minutes, whatever ends the run leaves the
-# figures before. Needs nothing from a network; nvcc, CMake and ninja only where binaries built elsewhere do not run.
+# Runs everything that needs a GPU, the most informative first: where a GPU is lent for minutes, the figures so far
+# remain whatever ends the run. Needs no network, and nvcc, CMake and ninja only if binaries built elsewhere do not run.
 # shellcheck disable=SC2317  # stages are called by their names
 set -uo pipefail
 called_from=$PWD
@@ -13,18 +13,18 @@ usage: bench/gpu.sh [options] [stage...]
 stages, in the order in which they are run by default:
   headline    ten figures, each compared with the CPU's bytes
   profile     seven kernels under Nsight Compute (ncu), as a whole and by instruction
-  tests       the tests labelled gpu, a process a suite, some at a time
+  tests       the tests labelled gpu, one process per suite, some at a time
   layers      layers of a language model decoded ahead of cuBLAS, and a kernel of one's own
   others      all other figures
   peers       nvCOMP on the same bytes, where Python has the package nvidia-nvcomp
 and those that have to be asked for:
-  build       builds what all of them run, for --arch; needs no GPU. To be carried to where one is
+  build       builds the programs that all of them run, for --arch; needs no GPU. To be carried to where one is
   sanitizers  the tests under compute-sanitizer: memcheck, racecheck, initcheck, synccheck
 
 options:
   --results DIR     where everything goes (docs/results/<gpu>-<date>); what lies there stays
-  --seconds N       that all may take (540)
-  --binaries DIR    built before (build/gpu/bin); what is not there, or does not run here, is built here
+  --seconds N       limit for the whole run (540)
+  --binaries DIR    programs built before (build/gpu/bin); those that are missing or do not run here are built here
   --arch N          compute capability to build for (build: 90; else that of the GPU at hand)
   --mib N[,N...]    sizes of the other figures (64,512)
   --googletest DIR  sources of GoogleTest, where no package of it is installed (Debian: /usr/src/googletest); without
@@ -65,8 +65,8 @@ done
 
 say() { printf '==> [%3d s] %s\n' "$SECONDS" "$*"; }
 left() { echo $((seconds - SECONDS)); }
-# within <seconds> <command>...: no longer than that, nor than what is left of all. In the background, since bash hears
-# no signal while it waits in the foreground.
+# within <seconds> <command>...: runs a command no longer than that, nor than the time left for all. It runs in the
+# background, since bash hears no signal while it waits in the foreground.
 child=
 within() {
   local most=$1 status
@@ -90,7 +90,7 @@ programs=(bench_cuda test_cuda example_layers example_decode_in_kernel)
 # ---- building
 
 built_here=$PWD/build/gpu-here
-# configure <folder> <architecture>: what is made here may run on another machine, whose C++ library is older.
+# configure <folder> <architecture>: links so that programs also run on another machine, whose C++ library is older.
 configure() {
   command -v nvcc >/dev/null || { echo "nvcc not found" && return 1; }
   cmake -S . -B "$1" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CUDA_ARCHITECTURES="$2" -DECQ_BUILD_CUDA=ON \
@@ -99,8 +99,8 @@ configure() {
     -DCMAKE_EXE_LINKER_FLAGS="-static-libstdc++ -static-libgcc -s" 2>&1
 }
 
-# find_program <name>: sets $program to one that runs here, or fails and says why in $outcome. One that is carried, if it
-# is for this device; else one that is built here.
+# find_program <name>: sets $program to one that runs here, or fails and says why in $outcome. It takes one that was
+# carried here if it is for this device, and builds one otherwise.
 probed=
 configured=
 find_program() {
@@ -136,7 +136,7 @@ stage_build() {
   local name begun=$SECONDS
   seconds=1000000
   configure "$PWD/build/gpu" "${arch:-90}-real" || { outcome="not configured" && return 1; }
-  # One that does not compile leaves the others. Stale ones would be measured for new ones.
+  # If one does not compile, the others remain. Stale programs would be measured for new ones.
   rm -rf build/gpu/bin
   cmake --build build/gpu --target "${programs[@]}" -- -k 0 2>&1
   for name in "${programs[@]}"; do
@@ -150,12 +150,12 @@ stage_build() {
 
 # ---- measuring
 
-# bench <which rows> <most seconds>: to <which rows>.json.
+# bench <which rows> <most seconds>: measures them and writes <which rows>.json.
 bench() {
   local rows=$1 most=$2
   shift 2
   find_program bench_cuda || return
-  # The last row needs some seconds beyond what it was begun in.
+  # The last row may take some seconds longer than the time in which it begins.
   ((most <= $(left) - 5)) || most=$(($(left) - 5))
   new_file "$rows.json"
   within $((most + 10)) "$program" --rows "$rows" --seconds "$most" --json "$results/$rows.json" \
@@ -167,7 +167,7 @@ bench() {
 stage_headline() { bench headline 120; }
 stage_others() { bench others 1000 --mib "$sizes"; }
 
-# A row of bench_cuda, and the kernel that is looked at, after launches that warm up.
+# A row of bench_cuda, and the kernel to profile, after launches that warm up.
 profiles=(
   'dequantise int8, 3 bits, a layer tans, 2^13 a chunk|decode_kernel'
   'dequantise int8, 3 bits, a layer tans, narrow pairs, 2^13 a chunk|decode_kernel'
@@ -199,9 +199,9 @@ stage_profile() {
   ((missing == 0)) || { outcome="$missing of ${#profiles[@]} kernels without a profile" && return 1; }
 }
 
-# by_suite <log> <most seconds> <command>...: test_cuda by that command, a process a suite, since a kernel's fault fails
-# what comes after it in a process; some at a time, since most of their time is the host's. Counts in $passed, and names
-# in $failures.
+# by_suite <log> <most seconds> <command>...: runs test_cuda by that command. Each suite has its own process, since a
+# kernel's fault fails everything after it in a process. Some run at a time, since most of their time is the host's.
+# Counts suites that pass in $passed, and names those that fail in $failures.
 by_suite() {
   local log=$1 most=$2 suite status
   shift 2
@@ -219,7 +219,7 @@ by_suite() {
     local one=$scratch/suites/${suite//\//_}
     status=$(cat "$one.status" 2>/dev/null || echo "no time left")
     cat "$one" >>"$results/$log" 2>/dev/null
-    # Where there is a GPU nothing may be left out. A sanitizer has nothing to say of a suite that does without one.
+    # With a GPU, nothing may be skipped. A sanitizer reports nothing for a suite that does not use it.
     if [[ $status == 0 ]] && ! grep -q 'SKIPPED' "$one"; then
       passed=$((passed + 1))
     elif grep -q '^\[  PASSED  \]' "$one" 2>/dev/null && grep -q 'before first instrumented API call' "$one"; then
@@ -265,7 +265,7 @@ stage_sanitizers() {
   new_file sanitizers.log
   for tool in memcheck racecheck initcheck synccheck; do
     say "compute-sanitizer, $tool"
-    # In some containers it refuses every device.
+    # In some containers, compute-sanitizer refuses every device.
     by_suite sanitizers.log "$each" compute-sanitizer --tool "$tool" --error-exitcode 3
     said+=("$tool: $passed suites clean${failures[*]:+, not: ${failures[*]}}")
     bad=$((bad + ${#failures[@]}))
@@ -293,9 +293,9 @@ memory_clock=$(ask clocks.max.mem)
 mkdir -p "$results" || echo "gpu.sh: what cannot be written to $results is shown here alone" >&2
 scratch=$(mktemp -d)
 
-# new_file <name>: what an earlier run left under that name keeps another one.
+# new_file <name>: renames what an earlier run left under that name.
 new_file() { [[ ! -e $results/$1 ]] || mv --backup=numbered -- "$results/$1" "$results/$1.before"; }
-# note <text>: a line of the summary, which is there whatever ends the run.
+# note <text>: adds a line to the summary, which remains whatever ends the run.
 note() {
   echo "$*"
   echo "$*" >>"$results/summary.txt"

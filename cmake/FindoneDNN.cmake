@@ -1,6 +1,6 @@
-# oneDNN (https://uxlfoundation.github.io/oneDNN, Debian: libdnnl-dev) for products on CPUs. Defines oneDNN::oneDNN.
-# Its own CMake package is not asked: Debian's ends with an error where the headers of OpenCL are missing, which
-# libdnnl-dev only recommends and CPUs do not need.
+# oneDNN (https://uxlfoundation.github.io/oneDNN, Debian: libdnnl-dev) for products on CPUs. Defines oneDNN::oneDNN. Its
+# own CMake package is not used: Debian's ends with an error if the headers of OpenCL are missing, which libdnnl-dev
+# only recommends and CPUs do not need.
 
 find_path(oneDNN_INCLUDE_DIR dnnl.hpp DOC "Folder of dnnl.hpp")
 find_library(oneDNN_LIBRARY dnnl DOC "oneDNN's library")

@@ -1,4 +1,4 @@
-# Debian packages of what is built, by `cpack -G DEB` in the build folder: libecq-dev (headers and CMake's files),
+# Debian packages, made by `cpack -G DEB` in the build folder: libecq-dev (headers and CMake's files),
 # libecq-compiled-dev and libecq-compiled-cuda-dev (the static libraries) and ecq (the tool).
 
 set(CPACK_GENERATOR DEB)
@@ -13,8 +13,8 @@ set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_COMPONENTS_ALL "")
 
-# ecq_debian_package(GROUP component name section description): makes a group of CPack's, and so a package, of a
-# component and the licence, which is installed nowhere else.
+# ecq_debian_package(GROUP component name section description): makes a CPack group, and so a package, of a component
+# and the licence, which is installed nowhere else.
 macro(ecq_debian_package group component name section description)
   install(
     FILES "${PROJECT_SOURCE_DIR}/LICENSE"

@@ -1,4 +1,4 @@
-# Install rules: all headers, and one export set a component so that the core's needs none of their dependencies.
+# Install rules: all headers, and one export set per component, so that the core needs none of their dependencies.
 
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
@@ -14,7 +14,7 @@ install(
   PATTERN "*.cuh"
 )
 
-# Licences. Where a parent project installs its documentation, it has its own.
+# Licences. If a parent project installs its documentation, ecq has a folder of its own.
 set(ecq_install_docdir "${CMAKE_INSTALL_DOCDIR}")
 if(NOT ecq_is_top_level)
   set(ecq_install_docdir "${CMAKE_INSTALL_DATAROOTDIR}/doc/ecq")
@@ -43,7 +43,7 @@ ecq_install_target(ecq_calibrated library)
 if(ECQ_INSTALL_COMPILED)
   set_target_properties(ecq_compiled PROPERTIES EXCLUDE_FROM_ALL OFF)
   ecq_install_target(ecq_compiled compiled)
-  # What the component is for: the files of the headers are the same for all machines.
+  # The machine that the component is for; the files of the headers are the same for all machines.
   file(WRITE "${PROJECT_BINARY_DIR}/ecq_compiledMachine.cmake"
        "set(ecq_compiled_processor \"${CMAKE_SYSTEM_PROCESSOR}\")\nset(ecq_compiled_pointer ${CMAKE_SIZEOF_VOID_P})\n"
   )
@@ -65,8 +65,8 @@ configure_package_config_file(
   "${PROJECT_SOURCE_DIR}/cmake/ecqConfig.cmake.in" "${PROJECT_BINARY_DIR}/ecqConfig.cmake"
   INSTALL_DESTINATION "${ECQ_INSTALL_CMAKEDIR}"
 )
-# Before 1.0 a minor version may break; ARCH_INDEPENDENT because the core is headers. The component that is not checks
-# for itself.
+# Before 1.0, a minor version may break compatibility. ARCH_INDEPENDENT because the core consists of headers; the
+# component that does not checks for itself.
 write_basic_package_version_file(
   "${PROJECT_BINARY_DIR}/ecqConfigVersion.cmake" COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT
 )
@@ -77,7 +77,7 @@ install(
   COMPONENT library
 )
 
-# For what is not built by CMake. The headers are found from where the file lies, so that all may be moved together.
+# For projects that do not use CMake. The headers are found relative to the file, so that all may be moved together.
 set(ecq_pc_includedir "${CMAKE_INSTALL_INCLUDEDIR}")
 if(NOT IS_ABSOLUTE "${ecq_pc_includedir}")
   file(RELATIVE_PATH ecq_pc_includedir "${CMAKE_INSTALL_FULL_DATADIR}/pkgconfig" "${CMAKE_INSTALL_FULL_INCLUDEDIR}")

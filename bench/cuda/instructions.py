@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Instructions that the kernels take for an element, counted in the compiler's listing.
+"""Counts the instructions per element of the kernels in the compiler's listing.
 
-Of each kernel the loop is looked at that does the work: the smallest one with look-ups in shared memory that stores
-(encoders: loads) four elements at once, or 16 bytes. Counted is the shortest way through it of those that do so most
-often, which is the one that whole groups of elements take; elements are what these accesses hold. Nothing is run, so
-no GPU is needed: nvcc, and cuobjdump of the CUDA toolkit. Not counted are kernels for tables in global memory
-(any_coding), which have a loop for each coding, and for gap arrays, whose work an element depends on the codes.
+In each kernel, the loop that does the work counts: the smallest one with look-ups in shared memory that stores
+(encoders: loads) four elements at once, or 16 bytes. Of the ways through it that do so most often, the shortest is
+counted, which is the one that whole groups of elements take; elements are those of these accesses. Nothing is run, so
+this needs no GPU, only nvcc, and cuobjdump of the CUDA toolkit. It does not count kernels for tables in global memory
+(any_coding), which have a loop for each coding, and for gap arrays, whose work per element depends on the codes.
 Shared memory is what a kernel has without asking.
 """
 import argparse
@@ -23,15 +23,15 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SOURCES = os.path.join(ROOT, "src", "cuda", "*.cu")
 
-# How elements are counted, by the kernel's name: the first pattern that is found tells the accesses of memory that hold
-# them. Of quantisers the loop is meant that evaluates the equation of a row, from weights as FP32 in shared memory.
+# Accesses of memory by which elements are counted: the first pattern found in the kernel's name applies. In quantisers,
+# the loop that counts evaluates the equation of a row, from weights as FP32 in shared memory.
 ACCESSES = [
     (r"any_coding|decode_gaps", None),
     (r"quantize_kernel", ("LDS",)),
     (r"encode_kernel", ("LDG", "LD")),
     (r"decode", ("STG", "ST")),
 ]
-# Bytes of an element.
+# Bytes of an element, by the kernel's name.
 ELEMENT_BYTES = [
     (r"quantize_kernel|weights_to<float|exponent_split<fp32", 4),
     (r"weights_to<(bf16|fp16)|exponent_split<(bf16|fp16)", 2),
@@ -65,7 +65,7 @@ LINE = re.compile(r"^\s+/\*([0-9a-f]{4,6})\*/\s+(?:(@!?U?P[0-9T]+)\s+)?([A-Z][A-
 
 
 def functions_of(listing):
-    """Name -> instructions, from what `cuobjdump -sass` prints."""
+    """Returns name -> instructions, from the output of `cuobjdump -sass`."""
     found = {}
     for line in listing.splitlines():
         named = re.match(r"^\s*Function : (\S+)", line)
@@ -79,7 +79,8 @@ def functions_of(listing):
 
 
 def blocks_of(code):
-    """Straight runs of instructions as (first, behind the last), and of each the numbers of those that may follow."""
+    """Returns straight runs of instructions as (first, behind the last), and for each the numbers of those that may
+    follow."""
     index = {one.address: i for i, one in enumerate(code)}
     heads = {0}
     for i, one in enumerate(code):
@@ -105,8 +106,8 @@ def blocks_of(code):
 
 
 def in_depth(start, followers, within=None):
-    """Blocks from `start` on in an order in which each stands before those that follow it, but for edges back, which
-    are told too."""
+    """Returns the blocks from `start` on, in an order in which each stands before those that follow it except along
+    edges back, and these edges."""
     state, order, back = {start: 1}, [], set()
     stack = [(start, iter(followers[start]))]
     while stack:
@@ -128,7 +129,7 @@ def in_depth(start, followers, within=None):
 
 
 def loops_of(followers):
-    """Head -> blocks of the loop."""
+    """Returns head -> blocks of the loop."""
     before = collections.defaultdict(set)
     for block, to in enumerate(followers):
         for one in to:
@@ -149,7 +150,8 @@ def looks_up(one):
 
 
 def left_out(last, address):
-    """The predicate that is false if `address` follows the last instruction of a block, where a branch tells."""
+    """Returns the predicate that is false if `address` follows the last instruction of a block; None if no branch
+    tells."""
     if last.kind != "BRA" or last.predicate == "" or "," in last.operands:
         return None
     if last.target != address:
@@ -158,8 +160,8 @@ def left_out(last, address):
 
 
 def hot_way(code, blocks, followers, head, body, wanted):
-    """Of the ways once round a loop that meet `wanted` most often the shortest: its instructions. What has
-    the predicate under which the block's branch would go elsewhere is not met."""
+    """Returns the instructions of the shortest of the ways once round a loop that meet `wanted` most often. Those under
+    the predicate with which the block's branch would go elsewhere are not met."""
     order, back = in_depth(head, followers, body)
     # best[meets] = (instructions, block before, meets before) on the way to a block
     best = {block: {} for block in order}
@@ -187,7 +189,7 @@ def hot_way(code, blocks, followers, head, body, wanted):
 
 
 def hot_loop(code, wanted):
-    """The way through the loop that does the work; empty where there is none."""
+    """Returns the way through the loop that does the work; empty if there is none."""
     blocks, followers = blocks_of(code)
     loops = {head: body for head, body in loops_of(followers).items()
              if any(looks_up(one) for block in body for one in code[slice(*blocks[block])])}
@@ -202,7 +204,7 @@ def hot_loop(code, wanted):
 
 
 def codings():
-    """Names of warp_coding by number."""
+    """Returns the names of warp_coding by number."""
     with open(os.path.join(ROOT, "include/ecq/entropy/warp_table.hpp"), encoding="utf-8") as file:
         body = re.search(r"enum class warp_coding[^{]*\{(.*?)\}", file.read(), re.S).group(1)
     return re.findall(r"^\s*([a-z_]+)", body, re.M)
@@ -219,7 +221,7 @@ def plain_names(names):
 
 
 def resources_of(text):
-    """Name -> registers, shared memory and stack, from what `cuobjdump -res-usage` prints."""
+    """Returns name -> registers, shared memory and stack, from the output of `cuobjdump -res-usage`."""
     found = {}
     for name, usage in re.findall(r"Function (\S+):\s*\n\s*(REG:.*)", text):
         found[name] = {key: int(value) for key, value in re.findall(r"(\w+):(\d+)", usage)}

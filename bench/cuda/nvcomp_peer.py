@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""How fast nvCOMP's ANS (Python package nvidia-nvcomp) decodes the bytes of files, on the GPU at hand.
+"""Measures how fast nvCOMP's ANS (Python package nvidia-nvcomp) decodes the bytes of files, on the GPU at hand.
 
-Prints a line a file, output GB/s, and writes the same as JSON. Needs nothing beside nvidia-nvcomp, numpy and the CUDA
-runtime. Files of BF16 are coded as 16-bit numbers, which suits them better, others as bytes. Calls have all that can be
-prepared, and eight are queued at a time, since each takes the host longer than others do.
+Prints a line per file, in GB/s of output, and writes the same as JSON. Needs only nvidia-nvcomp, numpy and the CUDA
+runtime. Files of BF16 are coded as 16-bit numbers, which suits them better, others as bytes. Everything that can be is
+prepared before the calls, and eight calls are queued at a time, since each takes the host longer than others do.
 """
 import argparse
 import ctypes
@@ -17,7 +17,7 @@ RELEASE_THRESHOLD = 4  # cudaMemPoolAttrReleaseThreshold
 
 
 class Timer:
-    """CUDA events on a stream, which the work is to be put on."""
+    """Times work by CUDA events, on a stream on which the work must be put."""
 
     def __init__(self):
         for name in ("libcudart.so", "libcudart.so.13", "libcudart.so.12"):
@@ -28,7 +28,7 @@ class Timer:
                 continue
         else:
             sys.exit("nvcomp_peer.py: no libcudart: skipped")
-        # The codec allocates what it returns: from now on out of memory that the pool keeps.
+        # The codec allocates what it returns, from now on out of memory that the pool keeps.
         pool, most = ctypes.c_void_p(), ctypes.c_uint64(2**64 - 1)
         self.check(self.cuda.cudaDeviceGetDefaultMemPool(ctypes.byref(pool), 0))
         self.check(self.cuda.cudaMemPoolSetAttribute(pool, RELEASE_THRESHOLD, ctypes.byref(most)))
@@ -47,7 +47,7 @@ class Timer:
         self.check(self.cuda.cudaStreamSynchronize(self.stream))
 
     def seconds(self, work, turns=9, at_once=8):
-        """The time of a call, the median of `turns` turns of `at_once` calls, after 20 ms that do not count."""
+        """Returns the time of a call: the median of `turns` turns of `at_once` calls, after 20 ms that do not count."""
         begin = time.monotonic()
         while time.monotonic() - begin < 0.02:
             work()

@@ -1,4 +1,4 @@
-# Debian's cross compiler g++-aarch64-linux-gnu; what it builds runs here under qemu-user-static.
+# Debian's cross compiler g++-aarch64-linux-gnu; its programs run here under qemu-user-static.
 
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)

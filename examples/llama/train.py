@@ -3,9 +3,9 @@
 
     examples/llama/train.py OUT --commit COMMIT
 
-Needs git and PyTorch (Debian: python3-torch), and nothing else does. OUT receives config.json, tokenizer.json,
-model.safetensors (BF16), heldout.txt, train_log.csv and checkpoint.pt, from which an interrupted run goes on.
-The text is that of COMMIT, so that the same files are read whatever becomes of the checkout.
+Needs git and PyTorch (Debian: python3-torch), which nothing else here does. OUT receives config.json, tokenizer.json,
+model.safetensors (BF16), heldout.txt, train_log.csv and checkpoint.pt, from which an interrupted run continues.
+The text is that of COMMIT, so that the same files are read whatever happens to the checkout.
 """
 
 import argparse
@@ -51,14 +51,14 @@ def is_held_out(path):
 
 
 def repetitions(path):
-    """How often a file is repeated: documentation most; not at all what is not the library, its tool or an example."""
+    """Returns how often a file is repeated: documentation most; 0 for all but the library, its tool and examples."""
     if path.endswith(".md"):
         return 3
     return int(path.startswith(("include/", "examples/")) and path.endswith((".hpp", ".cpp", ".cuh", ".cu")))
 
 
 def texts_of(commit):
-    """The text to train on and the held-out text, English first."""
+    """Returns the text to train on and the held-out text, English first."""
     listed = subprocess.run(["git", "ls-tree", "-r", "--name-only", commit], check=True, capture_output=True, text=True)
     paths = sorted(filter(repetitions, listed.stdout.splitlines()),
                    key=lambda path: (not path.endswith(".md"), path))
@@ -73,7 +73,7 @@ def texts_of(commit):
 
 
 def merged(tokens, left, right, token):
-    """Makes all pairs one token, the leftmost first."""
+    """Replaces all pairs by one token, the leftmost first."""
     places = numpy.flatnonzero((tokens[:-1] == left) & (tokens[1:] == right))
     if left == right:  # pairs may overlap: every other one of a run
         begins_run = numpy.diff(places, prepend=-2) > 1
@@ -85,7 +85,7 @@ def merged(tokens, left, right, token):
 
 
 def learned_merges(text, vocabulary):
-    """The merges of a byte-level BPE that splits text nowhere before it merges, and the text in its tokens."""
+    """Returns the merges of a byte-level BPE that does not split text before it merges, and the text in its tokens."""
     tokens, merges = numpy.frombuffer(text, numpy.uint8).astype(numpy.int64), []
     for token in range(256, vocabulary):
         counts = numpy.bincount(tokens[:-1] * vocabulary + tokens[1:])
@@ -119,7 +119,7 @@ def write_tokenizer(path, merges):
 
 
 def initial_weights(shape):
-    """Tensors by their names in Hugging Face's checkpoints."""
+    """Returns tensors by their names in Hugging Face's checkpoints."""
     hidden, wide, layers = shape["hidden_size"], shape["intermediate_size"], shape["num_hidden_layers"]
     queries = shape["num_attention_heads"] * shape["head_dim"]
     keys = shape["num_key_value_heads"] * shape["head_dim"]
@@ -155,7 +155,7 @@ def rotated(heads, cosines, sines):
 
 
 def losses(shape, weights, tokens):
-    """-log(probability) of all tokens of each row but its first."""
+    """Returns -log(probability) of all tokens of each row but its first."""
     count, length = tokens.shape[0], tokens.shape[1] - 1
     heads, key_heads, width = shape["num_attention_heads"], shape["num_key_value_heads"], shape["head_dim"]
     epsilon = shape["rms_norm_eps"]
@@ -191,7 +191,7 @@ def losses(shape, weights, tokens):
 
 @torch.no_grad()
 def loss_of_windows(shape, weights, tokens, most=None):
-    """The mean loss over the windows that `ecq-llama perplexity` cuts a text into."""
+    """Returns the mean loss over the windows into which `ecq-llama perplexity` cuts a text."""
     windows = tokens[: len(tokens) // (CONTEXT + 1) * (CONTEXT + 1)].view(-1, CONTEXT + 1)[:most]
     return torch.cat([losses(shape, weights, part) for part in windows.split(16)]).mean().item()
 
@@ -200,7 +200,7 @@ def write_safetensors(path, weights):
     header, data = {"__metadata__": {"format": "pt"}}, []
     begin = 0
     for name, tensor in weights.items():
-        # The bits, as BF16 is no type of NumPy's.
+        # As bits, since NumPy has no BF16.
         data.append(tensor.detach().bfloat16().contiguous().view(torch.int16).numpy().tobytes())
         header[name] = {"dtype": "BF16", "shape": list(tensor.shape), "data_offsets": [begin, begin + len(data[-1])]}
         begin += len(data[-1])
@@ -210,7 +210,7 @@ def write_safetensors(path, weights):
 
 
 def learning_rate(step, given):
-    """Rises, then falls by half a cosine to a twentieth."""
+    """Returns the rate, which rises, then falls by half a cosine to a twentieth."""
     if step < given.warm_up:
         return given.rate * (step + 1) / given.warm_up
     done = (step - given.warm_up) / max(1, given.steps - given.warm_up)
@@ -218,8 +218,8 @@ def learning_rate(step, given):
 
 
 def add_gradients(weights, rows, pool):
-    """The mean loss of a batch. Each thread takes half of it: threads within a product would wait for each other, long
-    where the machine has other work."""
+    """Sets the gradients of a batch, and returns its mean loss. Each of two threads takes half of the batch: threads
+    within a product would wait for each other, for long if the machine has other work."""
     parts = rows.chunk(2)
 
     def part_of_mean(part):

@@ -5,20 +5,20 @@
     ecq compress OUT -o CODED --lossless
 
 MODEL is a folder with config.json and safetensors files of any decoder that transformers loads. OUT is the same
-checkpoint with 8-bit codes and one scale a matrix (compressed-tensors, "int-quantized"), whose codes have about --bits
-bits of entropy a weight: the second command stores them at about that size. Linear modules of layers are quantised;
-stacks of matrices, which transformers 5 keeps experts in, stay as they are.
+checkpoint with 8-bit codes and one scale per matrix (compressed-tensors, "int-quantized"), whose codes have about
+--bits bits of entropy per weight: the second command stores them at about that size. Linear modules of layers are
+quantised; stacks of matrices, in which transformers 5 keeps experts, stay as they are.
 
-Needs PyTorch, transformers and safetensors, and nothing of this project but the folder beside this file. Tried on the
-CPU alone, with PyTorch 1.13 and transformers 4.40: two trained Llama models, and small ones of random weights of
+Needs PyTorch, transformers and safetensors, and nothing of this project but the folder beside this file. Tried only on
+the CPU, with PyTorch 1.13 and transformers 4.40: two trained Llama models, and small models with random weights of
 Mistral, Mixtral, Qwen2, Gemma, Phi, GPT-2, GPT-NeoX, OPT, Bloom and Mamba. Memory: the model in FP32, its matrices
 twice, the states of all tokens twice. A device other than the CPU holds the whole model while texts are written, and
 then one layer at a time.
 
-Layers are taken in the order of computation, and in each the matrices that share an input. Let x be such an input in
-the original model, x_q in the one quantised so far, H = E[x_q x_q^T], C = E[x x_q^T], d a share of the mean of E[x_q^2]
-that grows with the steps of codes: about 15 % at 2.1 bits, 4 % at 3, and at least 1 %. A matrix W first makes up for a
-share a of what was quantised before it (--correction),
+Layers are taken in the order of computation, and within each the matrices that share an input. Let x be such an input
+in the original model, x_q in the one quantised so far, H = E[x_q x_q^T], C = E[x x_q^T], and d a share of the mean of
+E[x_q^2] that grows with the steps of codes: about 15 % at 2.1 bits, 4 % at 3, and at least 1 %. A matrix W first makes
+up for a share a of the errors of everything quantised before it (--correction),
 
     W' = W + a (W (C + d) (H + d)^-1 - W),
 

@@ -20,7 +20,7 @@ using ecq::dtype;
 using ecq::exponent_counts;
 using ecq::matrix_view;
 
-/// Independent N(0, 1) numbers (Box and Muller), the same from every standard library.
+/// Returns independent N(0, 1) numbers by the Box-Muller transform, the same with every standard library.
 std::vector<float> normal_numbers(std::size_t count) {
   std::mt19937 random(3);
   std::vector<float> values(count);
@@ -66,7 +66,7 @@ TEST(ExponentCounts, ByHand) {
   EXPECT_EQ(counts.at(-20), 1U);
   EXPECT_DOUBLE_EQ(ecq::exponent_entropy(counts, dtype::fp32), 2.25);
   EXPECT_DOUBLE_EQ(ecq::lossless_bits(counts, dtype::bf16), 2.25 + 8);
-  // 2^-20 is subnormal in FP16, and shares the field of the zeros.
+  // 2^-20 is subnormal in FP16 and shares the field of the zeros.
   EXPECT_DOUBLE_EQ(ecq::exponent_entropy(counts, dtype::fp16), 3 * 0.375 * std::log2(8.0 / 3) / 3 + 0.5 * 2 + 0.375);
 }
 
@@ -85,7 +85,7 @@ TEST(ExponentCounts, AddUpAndDoNotDependOnThreads) {
   exponent_counts sum = count({weights.data(), 200, 1000});
   sum += count({weights.data() + 200 * 1000, 400, 1000});
   EXPECT_EQ(*together, sum);
-  // Also where a row is longer than the buffer, and as columns of one.
+  // The sum is the same where a row is longer than the buffer, and for rows of a single column.
   EXPECT_EQ(count({weights.data(), 2, 300 * 1000}), sum);
   EXPECT_EQ(count({weights.data(), 600 * 1000, 1}), sum);
 }
@@ -99,7 +99,7 @@ TEST(ExponentCounts, NothingHasNoEntropy) {
   EXPECT_EQ(*scaled, none);
 }
 
-/// By the normal distribution's integral over the values that round to each exponent: 2.5213 bits, and 2.542 if the
+/// The normal distribution's integral over the values that round to each exponent gives 2.5213 bits, or 2.542 if the
 /// largest of about a thousand weights is 448. ECF8, appendix C, has about 2.6 bits, also after a Hadamard transform.
 TEST(ExponentCounts, NormalWeightsInFp8HaveTwoAndAHalfBits) {
   const std::vector<float> weights = normal_numbers(256 * 1024);
@@ -124,7 +124,7 @@ TEST(ExponentCounts, ScaleEachRowByItsLargestWeight) {
   ASSERT_TRUE(scaled);
   EXPECT_EQ(scaled->at(8), 2U);    // 448 both times
   EXPECT_EQ(scaled->at(7), 2U);    // 224, and 149 rounded to 144
-  EXPECT_EQ(scaled->zeros(), 8U);  // 1e30 of 3e38 is below what FP8 holds
+  EXPECT_EQ(scaled->zeros(), 8U);  // 1e30 beside 3e38 is below what FP8 holds
   EXPECT_EQ(scaled->weights(), 12U);
 }
 

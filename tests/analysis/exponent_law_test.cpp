@@ -13,7 +13,7 @@ namespace {
 using ecq::exponent_counts;
 using ecq::two_sided_geometric;
 
-/// Counts of 2^50 weights whose exponents have these probabilities.
+/// Returns the counts of 2^50 weights whose exponents have these probabilities.
 template <class Probability>
 exponent_counts counts_of(Probability&& probability) {
   exponent_counts counts;
@@ -30,7 +30,7 @@ exponent_counts gaussian(double deviation) {
 }
 
 exponent_counts cauchy(double scale) {
-  // The difference of two arcus tangents, without cancellation in the tail.
+  // The difference of two arctangents, without cancellation in the tail.
   return counts_of([&](int exponent) {
     const double low = std::exp2(exponent) / scale;
     return 2 / std::numbers::pi * std::atan(low / (1 + 2 * low * low));
@@ -155,7 +155,7 @@ TEST(FitStableAlpha, FindsTheLawInSamples) {
   }
 }
 
-/// What the theory says of exponents, and what Gaussian weights have.
+/// Compares the entropy of exponents according to the theory with that of Gaussian weights.
 TEST(ExponentLaw, GaussianExponentsCostMoreThanTheLawSays) {
   const double entropy = ecq::exponent_entropy(gaussian(1), ecq::dtype::fp32);
   EXPECT_GT(entropy, 2.5);

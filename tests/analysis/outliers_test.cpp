@@ -27,7 +27,7 @@ positions found(const std::vector<float>& weights, double ratio = ecq::usual_out
 
 class Outliers : public testing::Test {
  protected:
-  std::vector<float> weights = ecq_test::gaussian(rows, columns);  // 0.016 on average
+  std::vector<float> weights = ecq_test::gaussian(rows, columns);  // mean magnitude 0.016
 };
 
 TEST_F(Outliers, StandOutOfTheirRowAndColumn) {
@@ -41,7 +41,7 @@ TEST_F(Outliers, StandOutOfTheirRowAndColumn) {
   EXPECT_EQ(found(weights, 110), positions{149 * columns + 219});
 }
 
-// Channels that are large as a whole have scales of their own, or need them.
+// Channels that are large as a whole have, or need, scales of their own.
 TEST_F(Outliers, AreNoLargeRowsAndColumns) {
   for (std::size_t column = 0; column < columns; ++column) weights[3 * columns + column] *= 100;
   EXPECT_EQ(found(weights), positions{});
@@ -49,7 +49,7 @@ TEST_F(Outliers, AreNoLargeRowsAndColumns) {
   EXPECT_EQ(found(weights), positions{});
 }
 
-// Few weights other than zero: large ones are usual.
+// Where most weights are zero, several large ones are not outliers; a single one is.
 TEST_F(Outliers, AreRare) {
   for (std::size_t at = 0; at < weights.size(); ++at) weights[at] = at % 1001 == 0 ? 1.0F : 0.0F;
   EXPECT_EQ(found(weights), positions{});
@@ -61,11 +61,11 @@ TEST_F(Outliers, TakeAnyWeights) {
   weights[5] = std::numeric_limits<float>::quiet_NaN();
   weights[500] = -std::numeric_limits<float>::infinity();
   weights[2000] = std::numeric_limits<float>::max();
-  weights[2001] = 1e30F;  // of the row of one that is larger still
+  weights[2001] = 1e30F;  // in the row of a still larger weight
   EXPECT_EQ(found(weights), positions{2000});
   EXPECT_EQ(*find_outliers(cpu{}, matrix_view<const float>(nullptr, 0, 5)), positions{});
   const float one = 3;
-  EXPECT_EQ(*find_outliers(cpu{}, matrix_view(&one, 1, 1)), positions{});  // there is nothing to compare it with
+  EXPECT_EQ(*find_outliers(cpu{}, matrix_view(&one, 1, 1)), positions{});  // nothing to compare it with
   const std::vector<float> row{0.1F, 0.2F, -90.0F};
   EXPECT_EQ(*find_outliers(cpu{}, matrix_view(row.data(), 1, 3)), positions{2});
   EXPECT_EQ(*find_outliers(cpu{}, matrix_view(row.data(), 3, 1)), positions{2});
@@ -75,7 +75,7 @@ TEST_F(Outliers, TakeAnyWeights) {
   }
 }
 
-// Weights to be kept exact are no outliers of what is left.
+// Weights that are kept exact do not count as outliers.
 TEST_F(Outliers, LeaveOutWhatIsExact) {
   weights[77] = 5;
   const positions exact{77};

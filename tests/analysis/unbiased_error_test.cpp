@@ -21,7 +21,7 @@ weights_view view(const std::vector<float>& weights, std::size_t rows) {
 }
 
 TEST(UnbiasedError, ByHand) {
-  // The first row halved; the second with <w,w> = 25 and <w,v> = 20, so that 1.25 v = (5, 2.5).
+  // The first row is halved. The second has <w,w> = 25 and <w,v> = 20, so that 1.25 v = (5, 2.5).
   const std::vector<float> original = {2, -4, 3, 4}, reconstructed = {1, -2, 4, 2};
   const auto measured = measure_unbiased_error(cpu{}, view(original, 2), view(reconstructed, 2));
   ASSERT_TRUE(measured);

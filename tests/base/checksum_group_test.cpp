@@ -14,7 +14,7 @@
 
 namespace {
 
-// Whatever is loaded ahead, and whatever is left of it at the end.
+// Covers all numbers of bytes that are loaded ahead, and all that are left over at the end.
 TEST(ChecksumGroup, IsThatOfABufferOfAnySize) {
   constexpr std::size_t most = 3000;
   const auto random = ecq_test::code_source(1).uniform(most + 16);

@@ -20,7 +20,7 @@ TEST(Xxh64, GivesTheKnownVectors) {
   EXPECT_EQ(digest_of("Nobody inspects the spammish repetition"), 0xFBCEA83C8A378BF1U);
 }
 
-// The specification's own generator: byte i is the top byte of a value multiplied by the generator every step.
+// The specification's generator: byte i is the top byte of a value that is multiplied by a constant in every step.
 TEST(Xxh64, GivesTheVectorsOfTheSanityBuffer) {
   std::vector<std::byte> buffer(222);
   std::uint64_t generator = 2654435761U;

@@ -30,7 +30,7 @@ TEST(InstructionSet, IsTheWidestWhereItIsEmulated) {
 }
 #endif
 
-// Dot products of bytes are counted only beside the instructions that kernels use with them.
+// A machine counts as having dot products of bytes only if it also has the instructions that kernels use with them.
 TEST(InstructionSet, HasIntegerDotsOnlyBesideTheRest) {
 #if ECQ_X86
   EXPECT_TRUE(!ecq::machine_has_integer_dots() || ecq::machine_instruction_set() == instruction_set::avx512);

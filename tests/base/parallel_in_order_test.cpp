@@ -71,7 +71,7 @@ TEST(ParallelInOrder, MakesNothingFarAheadOfWhatIsTaken) {
       [&](std::size_t index, int&) {
         EXPECT_LT(index, taken.load() + 2 * threads);
         begun.fetch_add(1);
-        // Time for the other threads to run ahead, if they would.
+        // Gives the other threads time to run ahead, in case they do.
         for (int i = 0; index == 0 && i < 20 && begun.load() <= 2 * threads; ++i) std::this_thread::sleep_for(1ms);
       },
       [&](std::size_t, const int&) { taken.fetch_add(1); }));

@@ -116,7 +116,7 @@ TEST(Result, CopiesAreTheirOwn) {
   static_assert(std::is_nothrow_move_constructible_v<result<std::unique_ptr<int>>>);
 }
 
-/// A value whose copy may fail, and which counts how many of its kind there are.
+/// Value that counts its living instances and whose copy constructor may throw.
 struct fragile {
   explicit fragile(int of) : number(of) { ++alive; }
   fragile(fragile&& other) noexcept : number(other.number) { ++alive; }

@@ -1,4 +1,4 @@
-// Threads that stay do the same work as threads that are started for it.
+// A pool's permanent threads do the same work as threads that are started for each task.
 
 #include "ecq/base/worker_pool.hpp"
 
@@ -17,7 +17,7 @@ namespace {
 TEST(WorkerPool, EveryThreadIsCalledOnceACall) {
   using std::chrono::microseconds;
   for (const unsigned threads : {1U, 2U, 5U}) {
-    // Threads that are asleep when they are called, and awake, and that would not go to sleep in a test's time.
+    // Threads that are asleep when they are called, threads that are awake, and threads that never sleep during a test.
     for (const microseconds patience : {microseconds(0), microseconds(100), microseconds::max()}) {
       ecq::worker_pool pool(threads, patience);
       ASSERT_EQ(pool.thread_count(), threads);
@@ -50,7 +50,7 @@ TEST(WorkerPool, RunsTheTasksOfABackend) {
   EXPECT_EQ(failed.error().message(), "task 40");
 }
 
-// Work within work, and work of several threads, is done by whoever finds the pool busy.
+// A thread that finds the pool busy does its work itself: for calls within calls and for calls by several threads.
 TEST(WorkerPool, MayBeUsedWhileItIsBusy) {
   ecq::worker_pool pool(2);
   const ecq::cpu backend{.pool = &pool};

@@ -1,4 +1,4 @@
-// A run of the benchmarks of devices survives whatever a kernel does to the process that measures.
+// A run of the device benchmarks survives whatever a kernel does to the measuring process.
 
 #include "../../bench/cuda/record.hpp"
 
@@ -32,7 +32,8 @@ class BenchRecord : public testing::Test {
   std::string file() const { return file_.string(); }
   nlohmann::json read() const { return nlohmann::json::parse(std::ifstream(file_)); }
 
-  /// What is kept of rows 1 to 5, each by one call of `measure(number)` that returns whether the device is still there.
+  /// Returns the record of rows 1 to 5. One call of `measure(number)` measures each row and returns whether the device
+  /// is still there.
   template <class Measure>
   nlohmann::json after(Measure&& measure) const {
     record kept(file());
@@ -54,7 +55,7 @@ class BenchRecord : public testing::Test {
     return found;
   }
 
-  /// Expects figures of all rows but the third, and of that one why it has none.
+  /// Expects figures for all rows but the third, and for the third the reason why it has none.
   static void expect_all_but_three(const nlohmann::json& found, const std::string& why) {
     std::vector<int> numbers;
     for (const auto& row : found["rows"]) numbers.push_back(row["number"]);
@@ -100,7 +101,7 @@ TEST_F(BenchRecord, EndsWhereNoProcessGetsAnywhere) {
   record kept(file());
   int calls = 0;
   measure_in_processes(kept, silence, [&](const teller&) {
-    ++calls;  // of the process that measures: here it stays 0
+    ++calls;  // counts in the measuring process only; here it stays 0
     return ending::device_lost;
   });
   EXPECT_EQ(calls, 0);

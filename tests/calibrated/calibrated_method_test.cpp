@@ -1,4 +1,4 @@
-// A network of two layers, quantised layer after layer by an engine that sees its inputs.
+// A network of two layers, quantised layer by layer by an engine that sees the inputs of each.
 
 #include "ecq/calibrated/calibrated_method.hpp"
 
@@ -37,7 +37,7 @@ using index = Eigen::Index;
 
 constexpr std::size_t width = 128, tokens = 2048;
 
-/// y = outer |inner x|, for inputs x that have much in common.
+/// Network y = outer |inner x| with inputs x whose columns are strongly correlated.
 struct network {
   std::vector<float> inner = ecq_test::gaussian(width, width, 1, 0.1F);
   std::vector<float> outer = ecq_test::gaussian(width, width, 2, 0.1F);
@@ -62,14 +62,14 @@ struct network {
   }
 };
 
-/// The forward pass of the network.
+/// Forward pass of the network.
 class network_pass final : public ecq::calibration_pass {
  public:
   explicit network_pass(const network& of) : of_(of) {}
 
   int restarts = 0;
   std::vector<std::string> order{"inner", "outer"};
-  std::string beside_first;  ///< another matrix of the first input
+  std::string beside_first;  ///< name of another matrix with the first input
 
   ecq::result<void> restart() override {
     ++restarts;
@@ -130,8 +130,8 @@ class CalibratedMethod : public testing::Test {
     return weights;
   }
 
-  /// The error of what the network makes of inputs that the calibration has not seen, relative to what it should be.
-  /// Its matrices are number `first` and the next one.
+  /// Returns the squared error of the network's outputs for inputs that the calibration has not seen, relative to the
+  /// exact outputs. The network's matrices are number `first` and the next one of the block.
   double error_of(const packed_block& block, std::size_t first = 0) const {
     const floats x = network::map(network::correlated(1000), width);
     const auto run = [&](const std::vector<float>& inner, const std::vector<float>& outer) -> floats {

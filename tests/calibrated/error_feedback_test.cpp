@@ -39,7 +39,7 @@ matrix matrix_of(const std::vector<double>& values, std::size_t columns) {
                                   static_cast<index>(columns));
 }
 
-/// Inputs whose columns have much in common, as those of a model have: an eighth as many sources as columns.
+/// Returns inputs whose columns are correlated as in a model: they mix an eighth as many sources as there are columns.
 std::vector<float> correlated_inputs(std::size_t tokens, std::size_t columns, std::uint64_t seed) {
   const std::size_t sources = std::max<std::size_t>(1, columns / 8);
   const matrix common = matrix_of(ecq_test::gaussian(tokens, sources, seed, 1.0F), sources);
@@ -65,7 +65,7 @@ input_moments moments_of(const std::vector<float>& x, std::size_t columns, const
   return std::move(*made);
 }
 
-/// Moments that no data stand behind.
+/// Returns moments that are not computed from data.
 input_moments made_moments(const matrix& second) {
   input_moments moments;
   moments.width = static_cast<std::size_t>(second.rows());
@@ -101,7 +101,7 @@ input_factor factor_of(const input_moments& moments, const ecq::factor_options& 
   return std::move(*made);
 }
 
-/// tr((W - Q) H (W - Q)^T).
+/// Returns tr((W - Q) H (W - Q)^T).
 double loss_of(const matrix& weights, const matrix& quantized, const matrix& second) {
   const matrix error = weights - quantized;
   return (error * second).cwiseProduct(error).sum();
@@ -110,7 +110,7 @@ double loss_of(const matrix& weights, const matrix& quantized, const matrix& sec
 template <class Format>
 class ErrorFeedback : public testing::Test {};
 
-struct half_steps : ecq::int8 {  // a user's format: multiples of one half
+struct half_steps : ecq::int8 {  // a user-defined format: multiples of one half
   using int8::int8;
   static constexpr std::string_view name = "half_steps";
   static constexpr float largest = 63.5F;
@@ -137,7 +137,7 @@ TYPED_TEST(ErrorFeedback, OfColumnsThatHaveNothingInCommonRoundsToNearest) {
   const std::vector<float> weights = ecq_test::gaussian(200, 150);
   const coded nearest = quantized<TypeParam>({.scale = 0.01F}, weights, 150);
   matrix second = matrix::Identity(150, 150) * 3;
-  for (int round = 0; round < 3; ++round) {  // c I, 0, and any diagonal
+  for (int round = 0; round < 3; ++round) {  // c I, 0 and a diagonal matrix
     input_moments moments = made_moments(second);
     moments.cross = moments.second;
     const input_factor factor = factor_of(moments);
@@ -170,21 +170,21 @@ TEST(ErrorFeedbackOfInt8, GivesTheBytesOfInt8OnItsGrid) {
   }
 }
 
-// H = [[2, 1], [1, 2]], damped by 1 % of its mean diagonal, 0.02: an error e = w - q of the first weight asks for
-// e * 1 / 2.02 more of the second.
+// H = [[2, 1], [1, 2]] is damped by 1 % of its mean diagonal, 0.02. An error e = w - q of the first weight then adds
+// e * 1 / 2.02 to the target of the second.
 TEST(ErrorFeedbackOfInt8, OfTwoColumnsFollowsTheClosedForm) {
   matrix second(2, 2);
   second << 2, 1, 1, 2;
   const input_factor factor = factor_of(made_moments(second));
   EXPECT_NEAR(static_cast<double>(factor.feedback_of_panel(0)[1]), 1 / 2.02, 1e-6);
-  // 0.75 becomes 1, an error of -0.25, so 2.6 should be 2.6 - 0.1238 = 2.476 and becomes 2; 0.25 becomes 0, and 2.4
-  // should be 2.5238.
+  // 0.75 becomes 1, an error of -0.25, so the target of 2.6 is 2.6 - 0.1238 = 2.476, which becomes 2. 0.25 becomes 0,
+  // and the target of 2.4 is 2.5238.
   const std::vector<float> weights{0.75F, 2.6F, 0.25F, 2.4F};
   const coded made = quantized<ecq::int8>({.input = &factor, .scale = 1}, weights, 2);
   EXPECT_EQ(made.codes, (std::vector<std::uint8_t>{1, 2, 0, 3}));
 }
 
-// The form in which GPTQ is published, in FP64: U is the upper Cholesky factor of (H + d)^-1.
+// GPTQ as published, in FP64: U is the upper Cholesky factor of (H + d)^-1.
 TEST(ErrorFeedbackOfInt8, IsThatOfTheInverse) {
   constexpr std::size_t columns = 200, rows = 140;
   const std::vector<float> weights = ecq_test::gaussian(rows, columns);
@@ -205,7 +205,8 @@ TEST(ErrorFeedbackOfInt8, IsThatOfTheInverse) {
       for (index later = column + 1; later < left.cols(); ++later) left(row, later) -= e * u(column, later);
     }
   }
-  // A sum that lies almost between two levels may round otherwise in FP32, and all later ones of its row follow.
+  // A sum that lies almost halfway between two levels may round differently in FP32, which changes all later codes of
+  // its row.
   EXPECT_LT(different, rows * columns / 100);
 }
 
@@ -286,7 +287,7 @@ TEST(ErrorFeedbackCorrection, IsTheSolutionOfTheNormalEquations) {
     const std::size_t panel = column / panel_columns, at = column % panel_columns;
     if (at == 0) factor.load_targets(panel, 0.75, side_by_side.data(), targets.data(), ecq::chosen_instruction_set({}));
     for (std::size_t row = 0; row < 100; ++row) {
-      // With feedback from the columns before as if these were what they should be.
+      // Adds the feedback from the preceding columns as if these had exactly their expected values.
       double made = static_cast<double>(targets[at * lanes + row]);
       for (std::size_t before = 0; before < column; ++before) {
         const auto i = static_cast<index>(row), j = static_cast<index>(before);
@@ -383,7 +384,7 @@ TEST(InputFactor, RefusesWhatIsNoMoment) {
   one_token.tokens = 1;
   EXPECT_EQ(code_of(one_token), errc::invalid_argument);
   EXPECT_EQ(code_of(one_token, {.least_tokens_per_column = 0}), errc::ok);
-  // Every pair of columns could be, but not all three: eigenvalues 1.9, 1.9 and -0.8.
+  // Any two of the columns could have such moments, but not all three: the eigenvalues are 1.9, 1.9 and -0.8.
   matrix indefinite = matrix::Constant(3, 3, -0.9);
   indefinite.diagonal().setOnes();
   EXPECT_EQ(code_of(made_moments(indefinite)), errc::invalid_argument);

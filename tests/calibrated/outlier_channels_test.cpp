@@ -1,5 +1,5 @@
-// Inputs as large models have them: heavy tails, a few channels far louder than the others, tokens that are louder as a
-// whole. Error feedback must not lose to EntQuant where its moments are those of a few strange tokens.
+// Inputs like those of large models: heavy tails, a few channels far louder than the others, and tokens that are louder
+// as a whole. Error feedback must not lose to EntQuant where a few strange tokens dominate its moments.
 
 #include <gtest/gtest.h>
 
@@ -36,8 +36,9 @@ using ecq::matrix_view;
 constexpr std::size_t rows = 96;
 constexpr std::size_t columns = 512;
 
-/// Every 50th channel is 20 to 100 times as loud as the others, every 64th token 10 times, and all have the tails of a
-/// t distribution of 4 degrees of freedom. Neighbouring channels have half of their variance in common.
+/// Returns inputs in which every 50th channel is 20 to 100 times as loud as the others and every 64th token 10 times as
+/// loud. All have the tails of a t distribution of 4 degrees of freedom, and neighbouring channels share half of their
+/// variance.
 std::vector<float> inputs_with_outliers(std::size_t tokens, std::uint64_t seed) {
   std::vector<float> inputs = ecq_test::student_t4(tokens, columns, seed, 1.0F);
   for (std::size_t token = 0; token < tokens; ++token) {
@@ -51,7 +52,7 @@ std::vector<float> inputs_with_outliers(std::size_t tokens, std::uint64_t seed) 
   return inputs;
 }
 
-/// The mean over tokens and rows of the squared error of outputs, relative to that of zeros.
+/// Returns the mean over tokens and rows of the squared error of outputs, relative to that of zeros.
 double output_error(const std::vector<float>& weights, const std::vector<float>& decoded,
                     const std::vector<float>& inputs) {
   double error = 0, all = 0;
@@ -72,7 +73,7 @@ double output_error(const std::vector<float>& weights, const std::vector<float>&
 }
 
 struct outcome {
-  double bits = 0;  ///< entropy of the codes, and 16 bits a scale
+  double bits = 0;  ///< entropy of the codes plus 16 bits per scale
   std::vector<float> weights;
 };
 
@@ -124,7 +125,7 @@ TEST_P(OutlierChannelFigures, LeaveFeedbackNoWorseThanEntQuant) {
   ASSERT_TRUE(moments) << moments.error().to_string();
 
   const auto plain = quantized<ecq::fp8_e4m3>(ecq::entquant{.target_bits = GetParam()}, weights);
-  // The same rate or less: steps grow until it is met.
+  // Steps grow until the rate is the same or lower.
   outcome fed;
   for (double lambda = ecq::detail::expected_lambda(GetParam() + 0.3); fed.weights.empty() || fed.bits > plain.bits;
        lambda *= 1.02) {

@@ -32,7 +32,7 @@ using ecq::trellis;
 using ecq::detail::trellis_feedback;
 using ecq::detail::trellis_order;
 
-/// Moments of columns that have something in common with their neighbours.
+/// Returns moments of columns that are correlated with their neighbours.
 input_moments moments_of(std::size_t columns) {
   input_moments moments;
   moments.width = columns;
@@ -66,7 +66,7 @@ std::vector<std::uint8_t> codes_of(const trellis_feedback& how, const std::vecto
   return codes;
 }
 
-/// tr((W - Q) H (W - Q)^T).
+/// Returns tr((W - Q) H (W - Q)^T).
 double loss_of(const std::vector<float>& weights, const std::vector<std::uint8_t>& codes, float step,
                const input_moments& moments) {
   using matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -94,7 +94,7 @@ TEST(TrellisOrder, GivesEachLaneOneClassOfASetInEveryRow) {
             for (std::size_t place = order.place(set, index); place < order.place(set, index + 1); ++place) {
               ASSERT_EQ(trellis::lane(first + row * columns + order.columns()[place]), lane) << columns << ' ' << first;
               if (place == order.place(set, index)) continue;
-              ASSERT_LT(order.columns()[place - 1], order.columns()[place]) << columns;  // as the lane takes them
+              ASSERT_LT(order.columns()[place - 1], order.columns()[place]) << columns;  // in the order of the lane
             }
           }
         }
@@ -138,7 +138,7 @@ TEST(TrellisFeedback, MakesCodesThatLieOnTheTrellis) {
         const auto made = codes_of(
             {.input = &factor, .first = first, .walk = walk, .bits = ecq::detail::usual_index_bits(), .step = 0.3F},
             weights, columns);
-        // Zeros before and behind it, which other matrices of the stream may begin or end with.
+        // Zeros before and behind the matrix stand for other matrices of the stream.
         std::vector<std::uint8_t> codes(first), indices(first + made.size() + behind);
         codes.insert(codes.end(), made.begin(), made.end());
         codes.resize(indices.size());
@@ -191,7 +191,7 @@ TEST(TrellisFeedback, LowersTheErrorOfOutputsAtTheSameRate) {
 }
 
 TEST(SurvivorPaths, FindTheBestOfAllPathsAsLongAsNoneMeet) {
-  // In three steps from a state there is one path to each of eight states.
+  // Three steps from a state lead to each of eight states by one path.
   const std::vector<float> values = ecq_test::gaussian(100, 9, 11, 2.0F);
   for (std::size_t round = 0; round < 100; ++round) {
     const float* const weights = &values[round * 9];
@@ -264,7 +264,7 @@ TEST(TrellisFeedbackErrors, NameWhatDoesNotFit) {
   const auto done = trellis_feedback{.input = &factor}.quantize({}, view, codes);
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().to_string(), "non-finite weight: weight at row 2, column 1 is NaN");
-  weights[13] = 3e38F;  // a step of 1e-30 leads beyond FP32
+  weights[13] = 3e38F;  // overflows FP32 with a step of 1e-30
   EXPECT_EQ(code_of({.input = &factor, .step = 1e-30F}), errc::non_finite);
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bench/gpu.sh on the emulated device, cut at each of its stages and in trouble of each kind.
+# Runs bench/gpu.sh on the emulated device, interrupts each of its stages, and makes each kind of trouble.
 # usage: gpu_run_test.sh <bench_cuda of the emulated device>
 # shellcheck disable=SC2016  # what stands in quotes is for the scripts that are written here
 set -euo pipefail
@@ -9,7 +9,7 @@ folder=$(mktemp -d)
 export TMPDIR=$folder
 trap 'rm -rf "$folder" || true' EXIT
 
-# What a machine with a GPU has.
+# Tools and programs of a machine with a GPU.
 mkdir "$folder/tools" "$folder/bin"
 tool() { cat >"$folder/$1" && chmod +x "$folder/$1"; }
 tool tools/nvidia-smi <<<'#!/bin/sh
@@ -35,7 +35,7 @@ echo "{\"layers\": 4}"'
 export PATH="$folder/tools:$PATH" FAULTY_SUITE=none
 
 fail() { printf 'FAILED: %s\n' "$*" >&2 && cat "$folder/output" >&2 && exit 1; }
-# run <results> <options>...: its status in $status.
+# run <results> <options>...: runs the script, and sets $status.
 run() {
   local results=$1
   shift
@@ -45,7 +45,7 @@ run() {
 has() { grep -qE "$2" "$1" || fail "$1 lacks: $2"; }
 rows_of() { python3 -c 'import json, sys; print(len(json.load(open(sys.argv[1]))["rows"]))' "$1"; }
 
-# All that is there, the other rows as far as time goes.
+# All stages, with as many of the other rows as time allows.
 run "$folder/whole" --seconds 100 headline profile tests layers
 ((status == 0)) || fail "the whole run: $status"
 for seconds in 8 20 60; do  # on a busy machine the first may end before the first row
@@ -65,7 +65,7 @@ has "$folder/whole/headline.json" '"commit": "test"'
 has "$folder/whole/others.json" 'no time left'
 (($(find "$folder/whole" -type f | wc -l) <= 8)) || fail "more files than can be brought back"
 
-# Sanitizers, into the same folder: what lies there stays. Of a suite that uses no device they have nothing to say.
+# Sanitizers, into the same folder, whose files stay. They report nothing for a suite that uses no device.
 run "$folder/whole" --seconds 60 sanitizers
 ((status == 0)) || fail "sanitizers: $status"
 has "$folder/whole/summary.txt" 'memcheck: 2 suites clean; .*synccheck: 2 suites clean'
@@ -73,7 +73,7 @@ has "$folder/whole/summary.txt" '^headline: complete'
 run "$folder/whole" --seconds 60 tests
 [[ -s $folder/whole/tests.log && -s $folder/whole/tests.log.before ]] || fail "an earlier log is gone"
 
-# begin <results> <stage>: $process, a session of its own, which has begun the stage and does not come to its end soon.
+# begin <results> <stage>: starts $process, a session of its own, which has begun the stage and does not end it soon.
 begin() {
   rm -f "$1/summary.txt"
   HOLD=60 setsid "$script" --binaries "$folder/bin" --results "$1" --mib 1 --seconds 100 "$2" >"$folder/output" 2>&1 &
@@ -93,7 +93,7 @@ kill_session() {
   done
 }
 
-# Ended by force in each stage: what was before is there, and the summary says where it ended.
+# Killed in each stage: earlier results are there, and the summary says where the run ended.
 for stage in headline profile tests layers others; do
   results=$folder/cut-$stage
   [[ $stage == headline ]] || cp -r "$folder/whole" "$results"
@@ -105,13 +105,13 @@ for stage in headline profile tests layers others; do
   if [[ $stage != headline ]]; then (($(rows_of "$results/headline.json") == 10)) || fail "cut in $stage"; fi
   if [[ -e $results/$stage.json ]]; then python3 -m json.tool "$results/$stage.json" >/dev/null || fail "half a file"; fi
 done
-# By a signal that it can hear.
+# Ended by a signal that it can handle.
 begin "$folder/term" others
 kill -TERM "$process"
 wait "$process" 2>/dev/null || true
 has "$folder/term/summary.txt" '^others: stopped'
 
-# A kernel's fault costs its row, and is told.
+# A kernel's fault costs its row, and is reported.
 ECQ_EMULATED_FAULT=20 run "$folder/fault" --seconds 60 headline
 ((status != 0)) || fail "a fault was not told"
 has "$folder/fault/headline.json" 'a fault was asked for'
@@ -135,7 +135,7 @@ exit 1'
 has "$folder/others/log.txt" 'do not run on this machine: building here'
 has "$folder/others/summary.txt" '^headline: bench_cuda is not built'
 has "$folder/others/summary.txt" '^tests: test_cuda is not built'
-# One that was not carried costs its stage.
+# A missing program costs its stage.
 rm "$folder/bin/example_layers"
 run "$folder/lacking" --seconds 30 layers tests
 has "$folder/lacking/summary.txt" '^layers: example_layers is not built'

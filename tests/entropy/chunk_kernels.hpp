@@ -1,5 +1,5 @@
 #pragma once
-// What holds for the kernels of every coder: the same codes, words and verdicts as the scalar definition.
+// Tests for the kernels of every coder: they must give the codes, words and verdicts of the scalar definition.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,8 @@ namespace ecq_test {
 
 using ecq::instruction_set;
 
-// Bytes of their own, with the bytes behind them that decoders may read: a sanitizer sees any others.
+// Returns the bytes in memory of their own, with only those bytes behind them that decoders may read, so that a
+// sanitizer detects all other reads.
 inline std::vector<std::byte> padded(std::vector<std::byte> bytes) {
   bytes.resize(bytes.size() + ecq::stream_tail_bytes);
   bytes.shrink_to_fit();
@@ -35,7 +36,7 @@ struct chunk_of_symbols {
   ecq::chunk_bytes view() const { return {states.data(), words.data(), word_count, symbols}; }
 };
 
-/// Codes are bell(size, spread), all of which the table holds.
+/// Case for the kernels of a coder: codes are bell(size, spread), all of which the table contains.
 template <class Coder>
 struct kernel_case {
   std::string name;
@@ -46,7 +47,8 @@ struct kernel_case {
   std::vector<std::uint8_t> codes(std::size_t size) const { return code_source(size).bell(size, spread); }
 };
 
-/// Codes that a case of `spread` may have: common ones as often as they are, and the rarest too.
+/// Returns the codes from which to make the table of a case of `spread`: common codes as often as they occur, and the
+/// rarest too.
 inline std::vector<std::uint8_t> sample_codes(unsigned spread) {
   auto codes = code_source(9).bell(60000, spread);
   for (unsigned code = 128 - 2 * spread; code <= 128 + 2 * spread; ++code) {
@@ -139,7 +141,7 @@ void expect_long_chunks_of_different_lengths(const std::vector<kernel_case<Coder
   }
 }
 
-/// Damaged chunks are refused by all kernels or by none, whatever lies beside them.
+/// Expects every kernel to accept or refuse a damaged chunk as the scalar definition does, whatever lies beside it.
 template <class Coder>
 void expect_agreement_on_damaged_chunks(const std::vector<kernel_case<Coder>>& cases) {
   code_source random(11);
@@ -164,7 +166,7 @@ void expect_agreement_on_damaged_chunks(const std::vector<kernel_case<Coder>>& c
               chunk.states[at] = static_cast<std::byte>(random.next());
             }
             break;
-          case 4: {  // fewer words, the others gone
+          case 4: {  // fewer words; the others are removed
             if (chunk.word_count == 0) break;
             chunk.word_count = static_cast<std::uint32_t>(random.next() % chunk.word_count);
             chunk.words.resize(std::size_t{2} * chunk.word_count);
@@ -190,7 +192,8 @@ void expect_agreement_on_damaged_chunks(const std::vector<kernel_case<Coder>>& c
   }
 }
 
-/// Two chunks at a time, and an odd one: every pair of lengths around whole groups, and long ones.
+/// Expects encode_many() to write the states and words of encode(), for an odd number of chunks: of every length up to
+/// 300, and long ones.
 template <class Coder>
 void expect_the_same_words(const std::vector<kernel_case<Coder>>& cases) {
   for (const kernel_case<Coder>& with : cases) {

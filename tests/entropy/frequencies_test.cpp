@@ -53,7 +53,7 @@ TEST(NormalizeFrequencies, SumsUpAndKeepsEverySymbol) {
   }
 }
 
-// No unit moved from one symbol to another makes the code shorter, and the cost is convex: so none shorter exists.
+// Moving a unit from one symbol to another never makes the code shorter. As the cost is convex, no shorter code exists.
 TEST(NormalizeFrequencies, LeavesNothingToGain) {
   std::mt19937_64 random(2);
   for (int round = 0; round < 30; ++round) {

@@ -28,7 +28,7 @@ void expect_counts(std::span<const std::uint8_t> codes, const char* what) {
   }
 }
 
-/// Codes whose distances from `middle` are of this size or so.
+/// Returns codes that are normally distributed around `middle` with standard deviation `size`, modulo 256.
 std::vector<std::uint8_t> codes_around(double middle, double size, std::size_t count) {
   std::mt19937 random(7);
   std::normal_distribution<double> distances(middle, size);
@@ -58,7 +58,8 @@ TEST(Histogram, CountsCodesInsideAndOutsideOfAnyWindow) {
   expect_counts(each, "in order");
 }
 
-/// Counts the exponents, `exponent_bits` wide `above` the mantissa, of weights of `format` with random bits.
+/// Compares the counts of the exponents of random weights of `format`, which are `exponent_bits` wide and lie `above`
+/// bits above the lowest, with those of counted_one_by_one().
 template <class Element>
 void expect_exponents(ecq::dtype format, unsigned above, unsigned exponent_bits, std::size_t count) {
   std::vector<Element> weights(count);

@@ -21,7 +21,7 @@ joined_outcome decode_joined(const ecq::rans::decoder& decoder, unsigned bits,
                              std::span<const ecq_test::chunk_of_symbols> chunks,
                              std::span<const std::vector<std::byte>> raw, ecq::instruction_set set) {
   constexpr std::size_t width = sizeof(typename Split::element);
-  constexpr std::size_t odd = 3;  // elements lie anywhere
+  constexpr std::size_t odd = 3;  // elements need not be aligned
   joined_outcome got;
   std::vector<ecq::chunk_bytes> views;
   std::vector<ecq::element_target> targets;
@@ -43,7 +43,7 @@ joined_outcome decode_joined(const ecq::rans::decoder& decoder, unsigned bits,
   return got;
 }
 
-// Every format, every number of raw bits, alias tables of both sizes; whole chunks and damaged ones.
+// Covers every format, every number of raw bits and alias tables of both sizes, with whole and damaged chunks.
 TEST(JoinElements, InsideTheKernelsOfRans) {
   const auto check = [&]<class Split>() {
     using element = typename Split::element;

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # usage: kernels_prefetch_test.sh <objdump> <library>
-# Every AVX-512 kernel that decodes prefetches: a compiler that takes prefetching for no effect removes it without a word.
+# Every AVX-512 kernel that decodes must prefetch: a compiler that sees no effect in prefetching removes it without a
+# word.
 set -euo pipefail
 
 "$1" -d --no-show-raw-insn -C "$2" | awk '

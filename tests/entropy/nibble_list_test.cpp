@@ -19,7 +19,7 @@ TEST(NibbleList, HoldsTheMostFrequentSymbolsInAscendingOrder) {
   for (unsigned symbol = 100; symbol < 120; ++symbol) counts.counts[symbol] = symbol % 2 == 0 ? 50 : symbol;
   const auto list = nibble_list::of(counts, 8);
   EXPECT_TRUE(list.has_escape());
-  // All odd ones, and of the even ones, which are equals, the smaller.
+  // All odd symbols and, of the even ones, which are equally common, the smallest.
   EXPECT_EQ(list.symbols, (std::array<std::uint8_t, 16>{100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 111, 113, 115,
                                                         117, 119, 0}));
   const auto nibbles = list.nibbles();

@@ -20,7 +20,8 @@ using ecq_test::code_source;
 using ecq_test::coded_chunk;
 using ecq_test::decode_both_ways;
 
-// Whole chunks and chunks with a rest, and every bit and length of the coded bytes changed.
+// Decodes chunks of whole groups and chunks with a remainder, and chunks in which any bit of the states or words is
+// changed or words are missing.
 template <class Coder>
 void expect_that_warp_and_scalar_agree(const typename Coder::table& table, ecq::split_map map,
                                        std::span<const std::uint8_t> all) {
@@ -64,8 +65,8 @@ TYPED_TEST(StepWarp, AgreesWithTheScalarDefinition) {
   }
 }
 
-// All words are copied ahead, and nothing else than them and what shares 8 bytes with them: nor where there are fewer
-// words than the states need.
+// The warp copies all words ahead, and nothing else but what shares 8 aligned bytes with them, even where there are
+// fewer words than the states need.
 TYPED_TEST(StepWarp, CopiesWordsOfTheChunkAlone) {
   using ecq_test::recording_warp;
   const auto codes = code_source(15).bell(9001, 15);
@@ -101,7 +102,7 @@ TYPED_TEST(StepWarp, CopiesWordsOfTheChunkAlone) {
   }
 }
 
-// Codes that the table takes for the rarest: with rANS, every lane takes a word a step, 128 words a group.
+// The rarest codes of the table: with rANS, every lane takes a word per step, 128 words per group.
 TYPED_TEST(StepWarp, AgreesWhereGroupsTakeTheMostWords) {
   ecq::histogram counted;
   for (unsigned symbol = 0; symbol < 17; ++symbol) counted.counts[symbol] = std::uint64_t{1} << symbol;

@@ -26,7 +26,7 @@ TEST(Trellis, KnowsIndexAndQuantizerOfEveryCode) {
   }
 }
 
-// Two ways lead into each state, and steps are linear, on which decoders rely to take four at once.
+// Two steps lead into each state, and steps are linear, which lets decoders take four at once.
 TEST(Trellis, StepsAreLinear) {
   for (unsigned bits = trellis::min_state_bits; bits <= trellis::max_state_bits; ++bits) {
     const trellis walk{.state_bits = bits};

@@ -43,7 +43,7 @@ TEST(TrellisWalk, FindsTheIndicesOfAPath) {
   }
 }
 
-// The lane's quantiser has codes of the other parity only.
+// The quantiser of the lane then has codes of the other parity only.
 TEST(TrellisWalk, StopsBeforeTheFirstCodeBesideThePath) {
   for (const trellis& walk : all_walks()) {
     const auto path = ecq_test::random_path(walk, 3000, 5);
@@ -58,7 +58,7 @@ TEST(TrellisWalk, StopsBeforeTheFirstCodeBesideThePath) {
   }
 }
 
-// Any byte is an index to a decoder.
+// A decoder accepts any byte as an index.
 TEST(TrellisWalk, GivesTheSameCodesWithEveryInstructionSet) {
   for (const trellis& walk : all_walks()) {
     for (const std::size_t length : lengths) {
@@ -73,7 +73,7 @@ TEST(TrellisWalk, GivesTheSameCodesWithEveryInstructionSet) {
   }
 }
 
-// Whole periods are walked four at a time where kernels can, wherever the chunks lie.
+// Kernels that can do so walk four whole periods at a time, in whichever chunks these lie.
 TEST(TrellisWalk, GivesTheCodesOfSeveralChunks) {
   const std::vector<std::vector<std::size_t>> runs = {
       {}, {0}, {8192}, {4096, 4096, 4096, 4096}, {4096, 1024, 0, 5003, 2048, 1}, {1024, 77}, {3072, 1024}, {5000, 8192},

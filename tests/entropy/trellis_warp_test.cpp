@@ -23,7 +23,7 @@ std::vector<trellis> all_walks() {
   return all;
 }
 
-/// Bytes from..from + 3 of `all` in each lane, whose bytes begin `apart` behind each other.
+/// Returns for each lane the four bytes of `all` from `from + apart * lane` on.
 host_lanes words_of(const std::vector<std::uint8_t>& all, std::size_t from, std::size_t apart) {
   return host_lanes::each([&](std::uint32_t lane) {
     std::uint32_t word = 0;
@@ -32,7 +32,7 @@ host_lanes words_of(const std::vector<std::uint8_t>& all, std::size_t from, std:
   });
 }
 
-// Any byte is an index, and a chunk has several periods.
+// Any byte is a valid index, and the chunk has several periods.
 TEST(TrellisWarp, GivesTheCodesOfGroups) {
   for (const trellis& walk : all_walks()) {
     const auto indices = ecq_test::code_source(walk.state_bits).uniform(5 * 1024);

@@ -1,5 +1,5 @@
-// Scales and codes are the same bits whatever the compiler does with them. This source is built twice, plainly (-O0)
-// and freely (-O3 -ffast-math, fused multiply-add, wide vectors); both must meet the hashes below.
+// Scales and codes have the same bits under all compiler options. This source is built twice, with -O0 and with -O3
+// -ffast-math, fused multiply-add and wide vectors; both builds must give the hashes below.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using ecq::matrix_view;
 constexpr std::size_t rows = 24;
 constexpr std::size_t columns = 333;
 
-/// Bell-shaped, of a scale that grows from row to row, without the C library.
+/// Returns bell-shaped weights whose scale grows from row to row, made without the C library.
 std::vector<float> weights() {
   std::mt19937_64 engine(7);
   std::vector<float> all(rows * columns);
@@ -80,7 +80,7 @@ TEST(ExactQuantize, RowRootInt8) {
   EXPECT_EQ((hash_of<ecq::int8, ecq::squared_error>(ecq::per_channel{})), 7027430802477668672U);
 }
 
-/// Of scales before they are rounded to BF16, which hides most differences.
+/// Returns the hash of the scales before they are rounded to BF16, since rounding hides most differences.
 template <class Format>
 std::uint64_t absmax_hash() {
   const auto all = weights();

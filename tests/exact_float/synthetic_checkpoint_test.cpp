@@ -8,7 +8,7 @@
 
 namespace {
 
-/// FNV-1a over the codes of all tensors.
+/// Returns the FNV-1a hash of the codes of all tensors.
 std::uint64_t hash_of(const ecq_examples::preset& model, std::uint64_t seed) {
   std::uint64_t hash = 0xcbf29ce484222325U;
   for (const auto& tensor : ecq_examples::tensors(model)) {

@@ -10,7 +10,7 @@ namespace {
 
 using ecq::bf16;
 
-/// Rounding by the carry of an addition to the FP32 word.
+/// Rounds to BF16 by the carry of an addition to the FP32 word.
 std::uint16_t upper_half(std::uint32_t word) {
   return static_cast<std::uint16_t>((word + 0x7fffU + ((word >> 16) & 1U)) >> 16);
 }

@@ -24,7 +24,7 @@ TEST(Fp16, ValuesOfTheStandard) {
 
 #if defined(__aarch64__) || defined(__FLT16_MAX__)
 #if defined(__aarch64__)
-using compiler_half = __fp16;  // g++ 12 has _Float16 on x86 alone
+using compiler_half = __fp16;  // g++ 12 has _Float16 only on x86
 #else
 using compiler_half = _Float16;
 #endif
@@ -41,7 +41,7 @@ TEST(Fp16, AgreesWithTheCompiler) {
   }
   for (std::uint64_t word = 0; word <= 0xffffffffU; word += 1021) {
     const float value = std::bit_cast<float>(static_cast<std::uint32_t>(word));
-    if (std::isnan(value)) continue;  // payloads are the compiler's own
+    if (std::isnan(value)) continue;  // payloads depend on the compiler
     EXPECT_EQ(fp16::encode(value), std::bit_cast<std::uint16_t>(static_cast<compiler_half>(value))) << std::hex << word;
   }
 }

@@ -10,7 +10,7 @@ using ecq::minifloat;
 using ecq::overflow;
 using ecq_test::reference_float;
 
-// Shapes that no shipped format has, so that the template itself is what is tested.
+// Shapes that no shipped format has, so that the template itself is tested.
 TEST(Minifloat, EveryShapeConforms) {
   ecq_test::expect_conforms<minifloat<std::uint8_t, 3, 4, overflow::to_infinity>>(
       reference_float::make(3, 4, true, true));

@@ -26,7 +26,7 @@ TEST(NearestFinite, RoundsAsTheElementDoes) {
   EXPECT_TRUE(std::signbit(static_cast<float>(nearest_finite<fp16>(-0.0F))));
 }
 
-// The first FP16 infinity is 65520, BF16's lies half a step beyond its largest number.
+// FP16 becomes infinite from 65520 on, and BF16 half a step beyond its largest number.
 TEST(NearestFinite, NeverBecomesInfinite) {
   for (const float weight : {65504.0F, 65519.0F, 65520.0F, 1e5F, 0x1.FEp127F, 0x1.FFp127F, most}) {
     EXPECT_EQ(static_cast<float>(nearest_finite<fp16>(weight)), 65504.0F) << weight;

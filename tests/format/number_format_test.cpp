@@ -10,7 +10,7 @@
 
 namespace {
 
-/// A user's format: signs alone.
+/// User-defined format that holds signs only.
 struct sign_format {
   using code_type = std::uint8_t;
   static constexpr std::string_view name = "sign";

@@ -38,7 +38,7 @@ TEST(PackedScales, ComeBack) {
   }
 }
 
-// The bytes of docs/format.md: 3e80, 3e82 and 3e81 are 0, 2 and 1 above 3e80, two bits each.
+// The bytes of docs/format.md: 3e80, 3e82 and 3e81 are 3e80 plus 0, 2 and 1, in two bits each.
 TEST(PackedScales, AreLaidOutAsTheFormatSays) {
   const std::vector<bf16> scales = {bf16::from_bits(0x3e80), bf16::from_bits(0x3e82), bf16::from_bits(0x3e81)};
   const std::vector<std::byte> expected = {std::byte{0x80}, std::byte{0x3e}, std::byte{2}, std::byte{0},

@@ -23,7 +23,7 @@ class WeightsView : public testing::Test {
   static constexpr std::size_t rows = 5;
   static constexpr std::size_t columns = 9;
 
-  /// Distinct finite weights, row-major.
+  /// Returns distinct finite weights, row-major.
   static std::vector<Format> weights() {
     std::vector<Format> values;
     for (std::size_t index = 0; index < rows * columns; ++index) {
@@ -90,7 +90,7 @@ TYPED_TEST(WeightsView, LoadsTransposedAndReversed) {
   }
 }
 
-// Rows, parts of rows, and selections of rows.
+// Covers rows, parts of rows, and selections of rows.
 TYPED_TEST(WeightsView, LeavesExactWeightsOut) {
   const auto values = TestFixture::weights();
   constexpr std::size_t count = TestFixture::rows, width = TestFixture::columns;
@@ -118,7 +118,7 @@ TYPED_TEST(WeightsView, LeavesExactWeightsOut) {
   expect(view.row_range(1, 4).every_row(3).row_range(1, 1), 0, 4);
 }
 
-// Whoever packs such weights is told; until then, nothing outside of `out` may be written.
+// Packing such weights is an error; until then, nothing outside of `out` may be written.
 TEST(WeightsViewOfUnsortedPositions, StaysInside) {
   const std::vector<float> weights = {1, 2, 3, 4, 5, 6, 7, 8};
   const std::vector<std::uint64_t> positions = {2, 7, 0, 1};
@@ -152,7 +152,7 @@ TEST(WeightsViewConversions, TakesFloatingPointMatricesAlone) {
   EXPECT_TRUE(weights_view().empty());
 }
 
-// Blocks of 2 x 4 elements, of which the last in each direction are smaller.
+// Blocks of 2 x 4 elements; the last ones in each direction are smaller.
 TEST(ScaledWeights, AreProductsOfElementsAndScales) {
   std::vector<std::int8_t> codes;
   for (int i = 0; i < 5 * 9; ++i) codes.push_back(static_cast<std::int8_t>(3 * i - 60));

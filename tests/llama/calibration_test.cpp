@@ -1,4 +1,4 @@
-// Sensitivities that a model shows by itself: more where more depends on a matrix, and the same for any threads.
+// Sensitivities measured by the model itself: larger where more depends on a matrix, and the same for any threads.
 
 #include "../../examples/llama/calibration.hpp"
 
@@ -75,7 +75,7 @@ TEST_F(LlamaCalibration, MeasuresTheMatricesOfExperts) {
   EXPECT_EQ(without, 3U);  // gate, up and down of the expert that gives nothing
 }
 
-// Of two experts that are as good, the first is chosen.
+// Of two equally good experts, the first is chosen.
 TEST_F(LlamaCalibration, ExpertsThatNoTokenChoosesHaveTheMean) {
   tiny_model of_experts;
   of_experts.become("MixtralForCausalLM");
@@ -106,7 +106,7 @@ TEST_F(LlamaCalibration, GivesTheSameNumbersForAnyThreads) {
   EXPECT_TRUE(differs);
 }
 
-// Values that no output takes up do not matter, nor do the keys and queries that choose among them.
+// Values that no output uses do not matter, nor do the keys and queries that choose among them.
 TEST_F(LlamaCalibration, FindsWhatDoesNotMatter) {
   tiny_model model;
   for (std::size_t row = 0; row < tiny_model::hidden; ++row) {

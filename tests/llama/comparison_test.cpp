@@ -1,4 +1,4 @@
-// What a model loses when it is made of other weights: nothing if they are the same, more at lower rates.
+// Quality that a model loses when its weights are replaced: nothing if they are the same, more at lower rates.
 
 #include "../../examples/llama/comparison.hpp"
 
@@ -127,7 +127,7 @@ TEST_F(LlamaComparison, HasTheLossesOfPerplexityForAnyModeAndThreads) {
   ASSERT_TRUE(one && block && fused);
   EXPECT_EQ(one->divergence, block->divergence);
   EXPECT_EQ(one->loss, block->loss);
-  EXPECT_NEAR(fused->divergence / one->divergence, 1, 0.1);  // weights are not rounded to BF16
+  EXPECT_NEAR(fused->divergence / one->divergence, 1, 0.1);  // fused weights are not rounded to BF16
   for (const char* const name : {"model", "3"}) {
     const auto model = llama::model::open(folder / name, weight_mode::dense, ecq::cpu{});
     ASSERT_TRUE(model);

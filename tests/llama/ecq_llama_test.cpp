@@ -1,4 +1,4 @@
-// The program: its answers, its exit codes, and its one line when something is wrong.
+// The program ecq-llama: its answers, its exit codes, and its one-line error messages.
 
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ class EcqLlama : public tool_test::Tool {
     return result.answer();
   }
 
-  /// Whether it fails with this exit code and a line that ends so.
+  /// Returns whether the program failed with this exit code and one line that ends in `end`.
   static bool fails(const outcome& result, int code, const std::string& end) {
     EXPECT_EQ(result.exit_code, code);
     EXPECT_EQ(result.out, "");
@@ -82,12 +82,12 @@ TEST_F(EcqLlama, GivesTheSameInEveryMode) {
   }
 }
 
-/// The model beside the example: weights that were trained, coded without loss.
+/// Tests with the model that comes with the example: trained weights, coded without loss.
 class EcqLlamaTrained : public EcqLlama {
  protected:
   const std::string shipped = (ecq_test::source_folder() / "examples/llama/model").string();
 
-  /// Nats a token over 512 tokens of text that the model was not trained on.
+  /// Returns the loss in nats per token over 512 tokens of text that the model was not trained on.
   double loss(const std::string& model, const std::string& mode) const {
     return answer({"perplexity", model, shipped + "/heldout.txt", "--windows", "2", "--mode", mode})["loss"]
         .get<double>();

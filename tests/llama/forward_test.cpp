@@ -1,5 +1,5 @@
-// The forward pass against a second decoder; and the same bits by every mode, number of threads and way to group
-// tokens.
+// The forward pass agrees with a second decoder, and gives the same bits in every mode, with any number of threads and
+// however tokens are grouped.
 
 #include "../../examples/llama/forward.hpp"
 
@@ -35,7 +35,7 @@ llama::model opened(const std::filesystem::path& path, weight_mode mode = weight
   return std::move(*model);
 }
 
-/// The logits of all positions, computed `at_a_time` tokens a pass.
+/// Returns the logits of all positions, computed `at_a_time` tokens per pass.
 std::vector<float> logits_of(const llama::model& model, std::span<const std::uint32_t> tokens, std::size_t at_a_time,
                              unsigned threads = 2) {
   llama::thread_pool pool(threads);
@@ -71,7 +71,7 @@ class LlamaForward : public testing::Test {
     return folder / "packed";
   }
 
-  /// That logits differ, but by no more than `bound` times the largest.
+  /// Expects logits to differ, but by no more than `bound` times the largest.
   static void expect_close(const std::vector<float>& logits, const std::vector<float>& expected, float bound) {
     ASSERT_EQ(logits.size(), expected.size());
     float largest = 0, apart = 0;
@@ -94,7 +94,7 @@ class LlamaForward : public testing::Test {
     expect_close(logits_of(opened(folder / "plain"), tokens, tokens.size()), expected, 1e-5F);
   }
 
-  /// That the model in `folder` computes the same bits.
+  /// Expects the model in `folder` to compute the same bits with passes of any length and with any number of threads.
   void expect_the_same_for_passes_and_threads();
 
   ecq_test::temporary_folder folder;
@@ -105,7 +105,7 @@ TEST_F(LlamaForward, IsThatOfTheReference) {
   for (const bool tied : {false, true}) expect_reference(tiny_model(tied));
 }
 
-// A window, biases, norms of heads and experts.
+// Covers a window, biases, norms of heads, and experts.
 TEST_F(LlamaForward, IsThatOfTheReferenceForOtherArchitectures) {
   for (const char* const architecture : {"LlamaForCausalLM", "MistralForCausalLM", "MixtralForCausalLM",
                                          "Qwen2ForCausalLM", "Qwen3ForCausalLM", "Qwen3MoeForCausalLM"}) {
@@ -160,12 +160,12 @@ TEST_F(LlamaForward, BlocksThatWereCodedWithoutLossGiveTheSameBits) {
   EXPECT_GT(block.memory().coded, 0U);
   EXPECT_GT(block.memory().buffers, 0U);
   EXPECT_TRUE(same_bits(logits_of(block, tokens, 16), plain));
-  EXPECT_TRUE(same_bits(logits_of(block, tokens, 1), plain));  // two buffers, round and round
+  EXPECT_TRUE(same_bits(logits_of(block, tokens, 1), plain));  // two buffers in turn
 }
 
 TEST_F(LlamaForward, BlocksOfFewBitsGiveTheBitsOfTheirDecodedWeights) {
   tiny_model model;
-  // Five layers: they do not fit the two buffers, and come to lie in either.
+  // Five layers do not fit the two buffers, and each comes to lie in either.
   for (std::size_t layer = tiny_model::layers; layer < 5; ++layer) {
     for (const auto& tensor : tiny_model().tensors) {
       if (!tensor.name.starts_with("model.layers.1.")) continue;
@@ -191,7 +191,7 @@ TEST_F(LlamaForward, FusedIsThatOfDecodedWeightsHoweverMatricesShareBlocks) {
     const auto packed = compressed(tiny_model(), how);
     const std::vector<float> dense = logits_of(opened(packed), tokens, 16);
     const std::vector<float> fused = logits_of(opened(packed, weight_mode::fused), tokens, 16);
-    expect_close(fused, dense, 0.02F);  // weights are not rounded to BF16
+    expect_close(fused, dense, 0.02F);  // fused weights are not rounded to BF16
   }
 }
 

@@ -1,4 +1,4 @@
-// Matrices that are multiplied by one plan give the bits of a plan for each.
+// Matrices that are multiplied by one plan give the same bits as with a plan for each.
 
 #include "../../examples/llama/fused_source.hpp"
 
@@ -46,7 +46,7 @@ class LlamaFusedSource : public testing::Test {
     return layer;
   }
 
-  /// The rows of each matrix that is there.
+  /// Returns the number of rows of each matrix, 0 for matrices that are absent.
   static std::vector<std::size_t> rows_of(llama::fused_source& source) {
     const auto matrices = source.layer(0);
     std::vector<std::size_t> rows;
@@ -54,7 +54,7 @@ class LlamaFusedSource : public testing::Test {
     return rows;
   }
 
-  /// The product of `in` (tokens x hidden) and a matrix by a plan of its own, tokens x rows.
+  /// Returns the product of `in` (tokens x hidden) and a matrix by a plan of its own, tokens x rows.
   static std::vector<float> product_alone(const llama::stored_tensor& tensor, const std::vector<float>& in,
                                           ecq::activation_type activations) {
     const std::size_t tokens = in.size() / tiny_model::hidden;
@@ -70,7 +70,7 @@ class LlamaFusedSource : public testing::Test {
     return out;
   }
 
-  /// Whether the product of `count` matrices from `which` on has the bits of one product for each.
+  /// Expects the product of `count` matrices from `which` on to have the bits of one product for each.
   void expect_same_bits(const llama::stored_tensors& tensors, projection which, std::size_t count, std::size_t tokens,
                         ecq::activation_type activations) {
     const auto layer = layer_of(tensors);

@@ -87,7 +87,7 @@ TEST_F(LlamaGeneration, ModesGiveTheSameTokensAndLosses) {
     const auto block = measured(text, windows, "packed", llama::weight_mode::block);
     ASSERT_TRUE(dense && block);
     EXPECT_EQ(dense->loss, block->loss);
-    // Coded weights are multiplied as they are; decoding to BF16 rounds products of a code and its scale.
+    // Fused products use coded weights as they are; decoding to BF16 rounds the product of a code and its scale.
     const auto fused = measured(text, windows, "packed", llama::weight_mode::fused);
     ASSERT_TRUE(fused) << fused.error().to_string();
     EXPECT_NEAR(fused->loss, dense->loss, (*method.get())->lossless() ? 1e-5 : 0.02);
@@ -131,7 +131,7 @@ TEST_F(LlamaGeneration, StopsAtTheEndOfContextAndText) {
   EXPECT_EQ(full->tokens.size(), 1U);
   const auto first = generated(some_tokens(3), {.tokens = 9});
   ASSERT_TRUE(first);
-  tokens before = first->tokens;  // up to the last token that is new
+  tokens before = first->tokens;  // up to the last token that occurs once
   while (std::count(before.begin(), before.end(), before.back()) != 1) before.pop_back();
   ASSERT_GT(before.size(), 1U);
   tiny_model model;

@@ -1,4 +1,4 @@
-// config.json: what it says, and what is refused.
+// Parsing of config.json, and values that are refused.
 
 #include "../../examples/llama/model_config.hpp"
 
@@ -16,7 +16,7 @@ using ecq::errc;
 using llama_test::tiny_model;
 using nlohmann::json;
 
-/// The error of the tiny model's config with `changes`; null takes a member away.
+/// Returns the error of the tiny model's config with `changes`; null removes a member.
 std::string error_with(const json& changes) {
   json config = json::parse(tiny_model().config_text());
   config.merge_patch(changes);

@@ -1,4 +1,4 @@
-// Models that are not what their config.json says, and the memory that weights take.
+// Models that differ from what their config.json says, and the memory that weights take.
 
 #include "../../examples/llama/model.hpp"
 
@@ -28,7 +28,7 @@ class LlamaModel : public testing::Test {
     model.write(folder.path());
     return error_of(folder.path());
   }
-  /// error_of, and the same for containers.
+  /// Returns whether the errors of the plain model and of its container both end with `expected`.
   bool both_end_with(const tiny_model& model, const std::string& expected) {
     std::filesystem::remove_all(folder / "packed");
     model.write(folder / "plain");
@@ -127,7 +127,7 @@ TEST_F(LlamaModel, DamagedFilesAreRefused) {
     ecq_test::write_file(file, whole);
     EXPECT_EQ(error_of(folder / name), "");
   }
-  // Any byte of the data of a container; those of plain files have no checksum.
+  // Damage to any byte of a container's data is found; plain files have no checksums.
   const auto file = folder / "packed" / "model.safetensors";
   std::string changed = ecq_test::read_file(file);
   for (std::size_t at = changed.size() - 1; at > changed.size() / 2; at -= 4099) {

@@ -1,5 +1,5 @@
-// A whole model with channels that are far louder than the others, as large models have them: error feedback must not
-// lose to EntQuant there.
+// A whole model with channels that are far louder than the others, as in large models. Error feedback must not lose to
+// EntQuant there.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,8 @@ namespace {
 
 using llama_test::tiny_model;
 
-/// Three channels of each input of a layer are 20 to 60 times as loud as the others, by the weights of the norms.
+/// Returns a model in which the weights of the norms make three channels of each input of a layer 20 to 60 times as
+/// loud as the others.
 tiny_model model_with_outliers() {
   tiny_model made;
   for (std::size_t layer = 0; layer < tiny_model::layers; ++layer) {
@@ -38,7 +39,7 @@ tiny_model model_with_outliers() {
   return made;
 }
 
-/// Tokens in no order.
+/// Returns random tokens.
 std::vector<std::uint32_t> random_tokens(std::size_t count, std::uint64_t seed) {
   std::vector<std::uint32_t> tokens;
   for (const float value : ecq_test::gaussian(count, 1, seed, 1e6F)) {
@@ -49,7 +50,8 @@ std::vector<std::uint32_t> random_tokens(std::size_t count, std::uint64_t seed) 
 
 class LlamaOutlierFigures : public testing::TestWithParam<double> {
  protected:
-  /// The divergence of the predictions of folder `name` for texts that no calibration has seen.
+  /// Returns the divergence of the predictions of folder `name` from the original's, for texts that no calibration has
+  /// seen.
   double divergence_of(const llama::model& original, const std::string& name) {
     const auto other = llama::model::open(folder / name, llama::weight_mode::dense, ecq::cpu{});
     EXPECT_TRUE(other) << other.error().to_string();

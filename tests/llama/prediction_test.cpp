@@ -1,4 +1,4 @@
-// What logits say of one token, and of other logits.
+// Loss of a token according to logits, and divergence of logits from others.
 
 #include "../../examples/llama/prediction.hpp"
 

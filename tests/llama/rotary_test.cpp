@@ -28,7 +28,7 @@ std::string error_of(const json& config) {
   return parsed ? "" : parsed.error().to_string();
 }
 
-// Computed from the rule that Llama 3.1 came with, in Python.
+// Computed in Python by the rule that was published with Llama 3.1.
 TEST(LlamaRotary, FrequenciesAreThoseOfLlama3) {
   const auto rotary = llama::parse_rotary_embedding(llama3());
   ASSERT_TRUE(rotary) << rotary.error().to_string();
@@ -60,7 +60,7 @@ TEST(LlamaRotary, AreDividedOrStay) {
   }
 }
 
-// Where transformers 5 looks first.
+// transformers 5 looks at the older members first.
 TEST(LlamaRotary, OlderMembersCountBeforeNewerOnes) {
   json config = {{"rope_theta", 100.0}, {"rope_parameters", {{"rope_type", "linear"}, {"factor", 2.0}}}};
   const auto frequency = [&](std::size_t pair) { return llama::parse_rotary_embedding(config)->frequency(pair, 4); };

@@ -1,4 +1,4 @@
-// Super weights: what is planted is found, nothing else is, and every mode says the same.
+// Super weights: planted ones are found, nothing else is, and every mode finds the same.
 
 #include "../../examples/llama/super_weights.hpp"
 
@@ -124,7 +124,7 @@ TEST_F(LlamaSuperWeights, CandidatesAreTheStrongestOnBothSidesOfTheThreshold) {
   EXPECT_EQ(places.size(), all->others.size());
   EXPECT_TRUE(std::is_sorted(all->others.begin(), all->others.end(),
                              [](const auto& left, const auto& right) { return left.strength() > right.strength(); }));
-  // The threshold parts the same list, and what equals it stays below.
+  // The threshold divides the same list; a weight that equals it stays below.
   const std::size_t place = 7;
   const auto threshold = static_cast<double>(all->others[place].strength());
   const auto parted = found_in(model, {.threshold = threshold, .others = 10000});

@@ -1,4 +1,4 @@
-// The pass that calibrates stops at every input, and sees there what the forward pass computes.
+// The calibration pass stops at every input, and sees there what the forward pass computes.
 
 #include "../../examples/llama/text_calibration.hpp"
 
@@ -32,7 +32,7 @@ class LlamaTextCalibration : public testing::Test {
  protected:
   LlamaTextCalibration() { written.write(folder / "model"); }
 
-  /// Has the model experts from now on.
+  /// Gives the model experts from now on.
   void add_experts() {
     written.become("MixtralForCausalLM");
     std::filesystem::remove_all(folder / "model");
@@ -41,7 +41,7 @@ class LlamaTextCalibration : public testing::Test {
 
   llama::model opened() const { return std::move(*llama::model::open(folder / "model", {}, ecq::cpu{})); }
 
-  /// The weights of a tensor, times `factor`.
+  /// Returns the weights of a tensor, times `factor`.
   std::vector<float> weights_of(const std::string& name, float factor = 1) const {
     std::vector<float> weights = written.values.at(name);
     for (float& weight : weights) weight *= factor;
@@ -80,7 +80,7 @@ TEST_F(LlamaTextCalibration, StopsAtEveryInputInTheOrderOfComputation) {
   }
 }
 
-// While nothing is quantised, or only to itself, both models see the same, which is what a forward pass computes.
+// While nothing is quantised, or matrices are replaced by themselves, both models see what a forward pass computes.
 TEST_F(LlamaTextCalibration, SeesWhatTheForwardPassComputes) {
   const llama::model model = opened();
   llama::thread_pool pool(2);
@@ -130,7 +130,7 @@ TEST_F(LlamaTextCalibration, SeesWhatTheForwardPassComputes) {
   }
 }
 
-// Experts that fewer tokens choose than they have columns see those besides whose logits come closest.
+// Experts that fewer tokens choose than they have columns also see the tokens whose logits come closest.
 TEST_F(LlamaTextCalibration, ExpertsSeeTheTokensThatChooseThem) {
   add_experts();
   const llama::model model = opened();

@@ -1,4 +1,4 @@
-// Text that comes in pieces.
+// Text that arrives in pieces.
 
 #include "../../examples/llama/text_stream.hpp"
 
@@ -10,7 +10,7 @@
 
 namespace {
 
-// However it is cut, text comes out as if it had come at once.
+// Text comes out the same, however it is cut.
 TEST(LlamaTextStream, DependsOnNoCut) {
   for (const std::string_view text : {"plain\n\ttext", "\u00e9\u20ac\U0001F600!", "\x1b[2J\u202e", "\xC3", "a\xE2\x82",
                                       "\xF0\x9F\x98x", "\x80\x80\x80\x80\xFF\xF8\xC0", ""}) {

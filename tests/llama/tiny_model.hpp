@@ -1,5 +1,5 @@
 #pragma once
-// A random Llama-shaped model of two layers in a folder, and the folder's parts for tests that spoil one.
+// A random Llama-shaped model of two layers in a folder, whose parts tests can change or damage.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,25 +17,25 @@
 
 namespace llama_test {
 
-/// Four heads of queries share two of keys; the head's width is not hidden / heads, and no width but the residual
-/// stream's is a multiple of 64.
+/// Tiny Llama-shaped model. Four heads of queries share two of keys; the width of a head is not hidden / heads, and no
+/// width but that of the residual stream is a multiple of 64.
 struct tiny_model {
   static constexpr std::size_t hidden = 64, intermediate = 88, layers = 2, heads = 4, key_heads = 2, head_width = 12,
                                vocabulary = 271, positions = 48;
 
-  /// The members of config.json, their values as JSON spells them: its library takes long to compile.
+  /// Members of config.json, with values as JSON text since the JSON library takes long to compile.
   std::map<std::string, std::string, std::less<>> config;
   std::vector<ecq_test::tensor> tensors;
-  std::map<std::string, std::vector<float>> values;  ///< the weights of `tensors`, by name
+  std::map<std::string, std::vector<float>> values;  ///< weights of `tensors`, by name
 
   explicit tiny_model(bool tied = false);
 
-  /// Makes it one of another architecture, with a window of 7 tokens, biases, norms of heads or experts where that has
-  /// some: MistralForCausalLM, MixtralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM.
+  /// Changes the architecture of the model, and adds a window of 7 tokens, biases, norms of heads or experts where it
+  /// has them: MistralForCausalLM, MixtralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM.
   /// LlamaForCausalLM gets all biases.
   void become(std::string_view architecture);
 
-  /// Of layers that have experts, each token takes three.
+  /// Experts of a layer that has some, of which each token takes three.
   static constexpr std::size_t experts = 5, chosen = 3, expert_width = 40;
 
   ecq_test::tensor& tensor_named(std::string_view name);
@@ -46,7 +46,7 @@ struct tiny_model {
   /// Sets a weight of a matrix, rounded to BF16.
   void set_weight(const std::string& name, std::size_t row, std::size_t column, float weight);
 
-  /// Makes all tensors FP32, which leaves their values.
+  /// Converts all tensors to FP32 without a change of their values.
   void widen();
 
   std::string config_text() const;
@@ -56,15 +56,15 @@ struct tiny_model {
   void add(const std::string& name, std::vector<std::uint64_t> shape, float sigma, float mean = 0);
   void remove(const std::string& name);
 
-  /// Gives layers experts, named as Mixtral's or as Qwen3's, in the place of their one network.
+  /// Replaces the network of each layer by experts, with the names of Mixtral or of Qwen3.
   void add_experts(bool mixtral);
 };
 
 /// Plants a weight that is super at the usual threshold in row 17 and column 33 of the first layer's down projection.
-/// The input of its column is large, as it is in models that have one; for other rows that is no matter.
+/// The input of its column is large, as in models that have super weights; the other weights of the column are small.
 void plant_super_weight(tiny_model& model, float weight = 200);
 
-/// `count` tokens of the vocabulary, always the same.
+/// Returns `count` tokens of the vocabulary, always the same.
 std::vector<std::uint32_t> some_tokens(std::size_t count);
 
 }  // namespace llama_test

@@ -1,4 +1,4 @@
-// Text to tokens and back, and tokenizers that are refused.
+// Conversion of text to tokens and back, and tokenizers that are refused.
 
 #include "../../examples/llama/tokenizer.hpp"
 
@@ -21,20 +21,20 @@ using nlohmann::json;
 using tokens = std::vector<std::uint32_t>;
 using pieces = std::vector<std::string>;
 
-/// The characters of files for bytes, as the published definition lists them.
+/// Returns the character that stands for a byte in files, as the published definition lists it.
 std::string byte_character(unsigned byte) {
   const auto utf8 = [](unsigned point) {
     if (point < 0x80) return std::string(1, static_cast<char>(point));
     return std::string{static_cast<char>(0xC0 | point >> 6), static_cast<char>(0x80 | (point & 0x3F))};
   };
   if ((byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE) return utf8(byte);
-  unsigned place = byte;  // 0 to 32 are the first that have no character of their own
+  unsigned place = byte;  // 0 to 32 are the first without a character of their own
   if (byte >= 0x7F) place = byte - 0x7F + 33;
   if (byte == 0xAD) place = 33 + 34;  // behind 0x7F to 0xA0
   return utf8(256 + place);
 }
 
-/// 256 bytes by their numbers, then `merges` in order.
+/// Returns a tokenizer with the 256 bytes by their numbers, then `merges` in order.
 json tokenizer_json(const std::vector<std::pair<std::string, std::string>>& merges = {}) {
   json vocabulary = json::object(), list = json::array();
   for (unsigned byte = 0; byte < 256; ++byte) vocabulary[byte_character(byte)] = byte;
@@ -189,7 +189,7 @@ TEST(LlamaTokenizer, CharactersOfFilesAreNotThoseOfText) {
   vocabulary
       ["\xC4\xA0"
        "a"] = 257;
-  vocabulary["\xE4\xBD\xA0"] = 258;  // three bytes of a text, each another character in files
+  vocabulary["\xE4\xBD\xA0"] = 258;  // each of its three bytes is another character in files
   EXPECT_EQ(*parsed(from).encode("x a"), (tokens{'x', 257}));
   EXPECT_EQ(*parsed(from).encode("\xE4\xBD\xA0"), (tokens{0xE4, 0xBD, 0xA0}));
 }
@@ -276,7 +276,7 @@ TEST(LlamaTokenizer, AddsASpaceWhereAsked) {
   from["pre_tokenizer"]["add_prefix_space"] = true;
   EXPECT_EQ(*parsed(from).encode("a"), (tokens{' ', 'a'}));
   EXPECT_EQ(*parsed(from).encode(" a"), (tokens{' ', 'a'}));
-  // Each piece of what splits before gets its own.
+  // Each piece of the preceding split gets its own space.
   const json bytes = from["pre_tokenizer"];
   from["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {{{"type", "Digits"}}, bytes}}};
   EXPECT_EQ(*parsed(from).encode("a1 b"), (tokens{' ', 'a', ' ', '1', ' ', 'b'}));
@@ -300,7 +300,7 @@ TEST(LlamaTokenizer, SplitsLikeQwen2) {
             "text with character 769, which the normalizer NFC may change: normalize the text before");
 }
 
-/// Marks for spaces, and bytes of characters that are no tokens.
+/// Returns a tokenizer with marks for spaces, and bytes of characters that are not tokens.
 json tokenizer_of_characters() {
   json vocabulary = {{"<unk>", 0}, {"<s>", 1}, {"</s>", 2}};
   for (unsigned byte = 0; byte < 256; ++byte) {
@@ -332,7 +332,7 @@ TEST(LlamaTokenizer, CharactersMayBeTokens) {
     EXPECT_EQ(words.decode(*words.encode(text)), text.empty() ? "" : " " + text);
   }
   EXPECT_EQ(words.decode(*words.encode("a\u2581b")), " a b");
-  // Normalized added tokens are looked for as the normalizer makes them.
+  // Normalised added tokens are looked for in their normalised form.
   json normalized = from;
   normalized["added_tokens"][0]["normalized"] = true;
   EXPECT_EQ(*parsed(normalized).encode("<s>ab ab <s>ab"), (tokens{1, ab, word, 1, ab}));

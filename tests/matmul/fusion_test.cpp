@@ -22,7 +22,7 @@ using ecq::detail::product_row;
 using ecq::detail::row_walk;
 using ecq::detail::sum_run;
 
-// Each group is one of its own, whose columns have a place each; blocks, in which scales may change, are as well.
+// Each column has a place of its own, in the same group and in the same block. Scales may change between blocks.
 TEST(Fusion, ReordersColumnsWithinGroups) {
   for (const fusion how : {fusion::codes, fusion::pairs, fusion::bf16}) {
     for (const instruction_set isa : {instruction_set::avx2, instruction_set::avx512}) {
@@ -39,8 +39,8 @@ TEST(Fusion, ReordersColumnsWithinGroups) {
   }
 }
 
-// Round i of a group has the code number i of those that each lane has, or codes 2 i and 2 i + 1, of which the first
-// ones of all lanes are met, and then the second ones.
+// Round i of a group takes code number i of each lane, or codes 2 i and 2 i + 1: first the first ones of all lanes,
+// then the second ones.
 TEST(Fusion, MeetsWeightsRoundByRound) {
   for (const fusion how : {fusion::codes, fusion::pairs, fusion::bf16}) {
     const std::size_t group = group_of(how);
@@ -56,7 +56,7 @@ TEST(Fusion, MeetsWeightsRoundByRound) {
   }
 }
 
-// Bytes of round i are codes 2 i and 2 i + 1 of each lane, side by side.
+// Round i of bytes takes codes 2 i and 2 i + 1 of each lane, side by side.
 TEST(Fusion, MeetsBytesRoundByRound) {
   std::vector<int> taken(3 * 256);
   for (std::size_t column = 0; column < taken.size(); ++column) {
@@ -69,8 +69,8 @@ TEST(Fusion, MeetsBytesRoundByRound) {
   }
 }
 
-// A register of 32 bits a lane has the lower halves of its lanes met first: so do columns that are neighbours in memory
-// where symbols are joined to BF16 in their own order.
+// The lower halves of a register's 32-bit lanes are multiplied first. Neighbouring columns in memory share a lane where
+// symbols are joined to BF16 in their own order.
 TEST(Fusion, MeetsLowerHalvesFirst) {
   for (std::size_t column = 0; column < 256; column += 2) {
     EXPECT_EQ(place_met(fusion::bf16, instruction_set::avx2, column) + 8,
@@ -88,8 +88,8 @@ TEST(Fusion, MeetsHalvesOfALane) {
   }
 }
 
-// The runs of three chunks that have a sum each, from any column on: they follow each other, and end with scales, rows
-// and chunks alone.
+// Divides three chunks, from any column on, into the runs that have a sum each. The runs follow each other, and end
+// only with scales, rows and chunks.
 TEST(Fusion, DividesChunksIntoSums) {
   constexpr std::size_t columns = 10, chunks = 3;
   for (const std::size_t chunk_symbols : {1U, 4U, 20U, 23U}) {
@@ -117,7 +117,7 @@ TEST(Fusion, DividesChunksIntoSums) {
   }
 }
 
-// Two rows and a half from any group on: activations are those of the group, and sums end where they should.
+// Walks two rows and a half from any group on: activations are those of the group, and sums end where they should.
 TEST(Fusion, WalksThroughRows) {
   constexpr std::size_t weights = 4, groups = 6;
   for (std::size_t of_scale = 1; of_scale <= groups; ++of_scale) {

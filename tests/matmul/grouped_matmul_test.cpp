@@ -1,4 +1,4 @@
-// Products of a group against each of them alone.
+// Products of a group compared with each product alone.
 
 #include "ecq/matmul/grouped_matmul.hpp"
 
@@ -29,7 +29,7 @@ using ecq::matrix_view;
 using ecq::packed_block;
 using ecq_test::gaussian;
 
-/// Two matrices of `rows` x `columns`.
+/// Returns a block of two matrices of `rows` x `columns`.
 packed_block packed(const ecq::any_method& method, std::size_t rows, std::size_t columns) {
   const std::vector<float> weights = gaussian(2 * rows, columns, rows + columns);
   const std::vector<ecq::named_weights> matrices{
@@ -41,7 +41,7 @@ packed_block packed(const ecq::any_method& method, std::size_t rows, std::size_t
   return std::move(*made);
 }
 
-/// Plans of matrices unlike each other, one of them without rows, and activations for each.
+/// Plans of different matrices, one of them without rows, and activations for each.
 class GroupedMatmul : public testing::Test {
  protected:
   GroupedMatmul() {
@@ -67,7 +67,7 @@ class GroupedMatmul : public testing::Test {
     plans.push_back(std::move(*plan));
   }
 
-  /// The rows of x that product `i` gets.
+  /// Returns the number of rows of x for product `i`.
   static std::size_t rows_of(std::size_t i) { return std::vector<std::size_t>{1, 5, 0, 1, most, 2, 3}[i]; }
 
   template <class Element>
@@ -149,7 +149,7 @@ TEST_F(GroupedMatmul, NamesTheProductThatDoesNotFit) {
   EXPECT_TRUE(rows.starts_with("invalid argument: product 1: ")) << rows;
 }
 
-// A stream that changes after its plan was made.
+// The stream changes after its plan was made.
 TEST_F(GroupedMatmul, NamesTheProductThatIsDamaged) {
   std::vector<std::vector<float>> y = ones();
   const std::vector<grouped_product<float>> group{{&plans[0], input<float>(0), output(0, y[0])},
@@ -160,7 +160,7 @@ TEST_F(GroupedMatmul, NamesTheProductThatIsDamaged) {
     stream[at] ^= std::byte{0x55};
     const auto done = ecq::matmul(cpu{.threads = 2}, group);
     stream[at] ^= std::byte{0x55};
-    if (done) continue;  // wrong weights, which only checksums tell from others
+    if (done) continue;  // wrong weights, which only checksums detect
     ++found;
     EXPECT_EQ(done.error().code(), errc::corrupt);
     EXPECT_TRUE(done.error().message().starts_with("product 1: ")) << done.error().to_string();

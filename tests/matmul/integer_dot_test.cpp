@@ -1,4 +1,4 @@
-// Sums of products of integers: every kernel of this machine against 64-bit sums, and what becomes of activations.
+// Integer dot products: every kernel of this machine against 64-bit sums, and the quantisation of activations.
 
 #include "ecq/matmul/integer_dot.hpp"
 
@@ -49,7 +49,7 @@ int code_at(const std::vector<std::byte>& codes, std::size_t at, bool is_signed)
   return is_signed ? static_cast<std::int8_t>(code) : code;
 }
 
-/// The sums of products of a run of codes, from `column` on, with rows of activations from `first` on.
+/// Sums up products of a run of codes, from `column` on, with rows of activations from `first` on.
 void sum_products(const ecq::detail::integer_kernels& kernels, const ecq::detail::integer_code_rows& of,
                   const quantized_activations& x, std::size_t first, std::size_t column, std::size_t batch,
                   std::int32_t* sums, std::size_t stride) {
@@ -70,7 +70,7 @@ TEST(IntegerDot, IsExactWithEveryKernel) {
   for (std::size_t b = 0; b < most_batch; ++b) activations.set_row(b, x.data() + b * most);
   for (const std::size_t count : {1U, 15U, 16U, 17U, 63U, 64U, 65U, 128U, 200U, 601U}) {
     for (const std::size_t rows : {1U, 3U, 4U, 9U}) {
-      // At the very end of the memory, which sanitizers watch.
+      // The codes end with their memory, so that sanitizers see reads beyond them.
       std::vector<std::byte> codes(rows * count);
       for (auto& code : codes) code = static_cast<std::byte>(random());
       for (const std::size_t batch : {1U, 2U, 3U, 4U, 7U, 66U}) {
@@ -156,7 +156,7 @@ TEST(IntegerDot, TakesOrderedCodes) {
   }
 }
 
-// The largest sums of each sign that there are.
+// The largest possible sums of either sign.
 TEST(IntegerDot, DoesNotOverflow) {
   constexpr std::size_t count = ecq::detail::most_integer_columns;
   for (const float sign : {1.0F, -1.0F}) {

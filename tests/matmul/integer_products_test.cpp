@@ -43,14 +43,14 @@ using ecq_test::gaussian;
 const std::vector<instruction_set> every_set = ecq_test::machine_sets();
 constexpr ecq::matmul_options int8_activations{.activations = activation_type::int8};
 
-/// A block of matrices whose codes are known.
+/// Block of matrices whose codes are known.
 struct known_block {
   packed_block block;
   std::vector<std::uint8_t> codes;
 };
 
-/// Codes of `format` with scales and a zero point, for each layout a matrix. Streams are of single codes, or of narrow
-/// pairs; with a trellis, codes lie on it.
+/// Returns a block with a matrix of `format` for each layout, with scales and a zero point. The stream has single codes
+/// or narrow pairs; with a trellis, codes lie on it.
 known_block coded(dtype format, const std::vector<group_layout>& layouts, unsigned chunk_bits = 12, bool pairs = false,
                   std::optional<ecq::trellis> walk = {}) {
   std::mt19937 random(17);
@@ -84,7 +84,7 @@ known_block coded(dtype format, const std::vector<group_layout>& layouts, unsign
   return made;
 }
 
-/// Quantised activations by the definition, one row.
+/// One row of activations, quantised by the definition.
 struct definition {
   double scale = 0;
   std::vector<int> q;
@@ -102,7 +102,7 @@ struct definition {
   }
 };
 
-/// The product and the sum of the magnitudes of its terms.
+/// Product, and the sum of the magnitudes of its terms.
 struct reference {
   double sum = 0, magnitude = 0;
 };
@@ -126,7 +126,7 @@ reference product_of(const known_block& of, const ecq::packed_matrix& matrix, st
   }
   made.sum = x.scale * (made.sum + static_cast<double>(matrix.zero) * static_cast<double>(activations));
   made.magnitude *= x.scale;
-  for (const auto& [position, weight] : matrix.exact) {  // instead of what their codes say
+  for (const auto& [position, weight] : matrix.exact) {  // replace the weights of their codes
     if (position / layout.columns != row) continue;
     const std::size_t column = position % layout.columns;
     const std::size_t group = row / layout.rows_per_group * layout.groups_across() + column / layout.columns_per_group;
@@ -214,7 +214,7 @@ TEST(IntegerProducts, TakeCodesOnATrellis) {
   }
 }
 
-/// The products with a plan, of two threads, or its error: with every instruction set the same.
+/// Returns the products with a plan by two threads, or the error. They must be the same with every instruction set.
 ecq::result<std::vector<float>> products_of_every_set(const matmul_plan& plan, std::span<const float> x,
                                                       std::size_t batch) {
   std::optional<ecq::result<std::vector<float>>> agreed;
@@ -232,8 +232,8 @@ ecq::result<std::vector<float>> products_of_every_set(const matmul_plan& plan, s
   return std::move(*agreed);
 }
 
-// Rows across chunks and tasks, several matrices, ranges, pairs: the same bits with every instruction set and any
-// threads.
+// Rows across chunks and tasks, several matrices, ranges and pairs have the same bits with every instruction set and
+// any number of threads.
 TEST(IntegerProducts, AreTheSameHoweverTheyAreMade) {
   ecq::worker_pool pool(3);
   for (const dtype format : {dtype::int8, dtype::uint8, dtype::uint4}) {
@@ -274,8 +274,9 @@ TEST(IntegerProducts, AreTheSameHoweverTheyAreMade) {
   }
 }
 
-// Kernels that meet pairs in the order in which they are decoded leave escapes out, whatever raw bits these have, and
-// rows of more columns than they take; rows lie within a chunk and across, and begin in the middle of groups.
+// Kernels that multiply pairs in the order in which they are decoded leave out escapes, with any number of raw bits,
+// and rows of more columns than they take. Rows lie within a chunk and across chunks, and begin in the middle of
+// groups.
 TEST(IntegerProducts, OfPairsWithEscapes) {
   for (unsigned raw_bits = 0; raw_bits < 4; ++raw_bits) {
     for (const std::size_t columns : {256U, 768U, 2560U, 131072U, 576U, 896U, 8256U}) {
@@ -306,7 +307,7 @@ TEST(IntegerProducts, OfPairsWithEscapes) {
   }
 }
 
-// So few that kernels of AVX2 decode them to the order in which activations meet them.
+// So few different codes that AVX2 kernels decode them to the order in which they multiply activations.
 TEST(IntegerProducts, OfFewCodes) {
   for (const dtype format : {dtype::int8, dtype::uint8, dtype::uint4}) {
     for (const std::size_t columns : {128U, 640U, 4224U, 288U, 8224U}) {
@@ -314,7 +315,7 @@ TEST(IntegerProducts, OfFewCodes) {
       known_block of = coded(format, {{rows, columns, 1, columns}, {3, columns, 1, 128}});
       std::mt19937 random(7);
       const int lowest = format == dtype::int8 ? 250 : format == dtype::uint8 ? 180 : 0;
-      // As often as coins say, so that no bits are raw; codes of Int8 are of both signs.
+      // Codes are distributed binomially, so that no bits are raw; those of Int8 have both signs.
       for (auto& code : of.codes) code = static_cast<std::uint8_t>(lowest + std::popcount(random() & 0x7FFU));
       of.block.stream = *ecq::encode_stream<ecq::rans>(cpu{}, of.codes, {.chunk_bits = 10});
       const std::vector<row_selection> parts = {{0, 1}, {1}};
@@ -343,7 +344,7 @@ TEST(IntegerProducts, OfFewCodes) {
   }
 }
 
-// Bytes of a liar, whose checksums are right: the same verdict, and the same products, with every instruction set.
+// Damaged streams with correct checksums have the same verdict, and the same products, with every instruction set.
 TEST(IntegerProducts, AgreeOnDamage) {
   constexpr std::size_t rows = 40, columns = 512;
   for (const std::optional<unsigned> narrow : {std::optional<unsigned>(), std::optional(0U), std::optional(1U)}) {
@@ -368,14 +369,14 @@ TEST(IntegerProducts, AgreeOnDamage) {
         ASSERT_FALSE(HasFailure()) << i;
       }
     }
-    // By a plan, by products, and not at all: of states and words, some stand for other codes.
+    // Damage is found by a plan, by products, or not at all: some states and words stand for other codes.
     EXPECT_GT(refused, 0U);
     EXPECT_GT(found, 300U);
     EXPECT_GT(multiplied, 0U);
   }
 }
 
-// The columns that share a scale are more than one sum in 32 bits takes.
+// More columns share a scale than one 32-bit sum takes.
 TEST(IntegerProducts, OfLongRowsDoNotOverflow) {
   constexpr std::size_t columns = 200'001;
   for (const dtype format : {dtype::int8, dtype::uint8}) {
@@ -394,7 +395,7 @@ TEST(IntegerProducts, OfLongRowsDoNotOverflow) {
   }
 }
 
-// By how much quantising costs: half a step of each activation, times the weights.
+// Quantising costs at most half a step of each activation, times the weights.
 TEST(IntegerProducts, AreWithinTheStatedBound) {
   const std::size_t rows = 30, columns = 700, batch = 5;
   const auto weights = gaussian(rows, columns);
@@ -460,7 +461,7 @@ TEST(IntegerProducts, OfHostileActivations) {
     std::ranges::fill(row_of(4), -0.0F);
     for (float& one : row_of(5)) one = one < 0 ? -3e38F : 3e38F;
     for (float& one : row_of(6)) one = one < 0 ? -0x1p-149F : 0x1p-148F;
-    row_of(7)[5] = 3e38F;  // beside which everything else is nothing
+    row_of(7)[5] = 3e38F;  // everything else is negligible beside it
     for (const instruction_set isa : every_set) {
       std::vector<float> y(batch * rows);
       ASSERT_TRUE(ecq::matmul(cpu{.isa = isa}, *plan, matrix_view(x.data(), batch, columns),
@@ -476,7 +477,7 @@ TEST(IntegerProducts, OfHostileActivations) {
           } else if (format != dtype::fp8_e4m3) {
             const double sum = product_of(of, of.block.matrices[0], row, row_of_x).sum;
             EXPECT_EQ(one, static_cast<float>(sum)) << "activations " << b;
-          } else if (b != 5 && b != 7) {  // sums that FP32 holds
+          } else if (b != 5 && b != 7) {  // sums within the range of FP32
             // FP32 rounds denormals by as much as half of one, here for each activation.
             const auto [sum, magnitude] = product_of(of, of.block.matrices[0], row, row_of_x);
             EXPECT_NEAR(one, sum, magnitude * 1e-5 + 1e-40) << "activations " << b;
@@ -515,7 +516,8 @@ TEST(IntegerProducts, TakeAnyStridesBf16AndOverlap) {
   EXPECT_EQ(std::vector<float>(wide.begin() + 10, wide.begin() + 10 + batch * rows), y);
 }
 
-// Codes of FP8 meet the quantised activations in FP32, whatever type these had and whatever dot products there are.
+// FP8 codes are multiplied by the quantised activations in FP32, whatever type these had and whatever dot products
+// there are.
 TEST(IntegerProducts, OfFp8AreTheSameForActivationsOfBf16) {
   const std::size_t columns = 512, rows = 64;
   const auto weights = gaussian(rows, columns, 5, 1.0F);
@@ -542,7 +544,7 @@ TEST(IntegerProducts, OfFp8AreTheSameForActivationsOfBf16) {
   }
 }
 
-// An engine's own threads: tasks in any order.
+// An engine may run tasks on its own threads, in any order.
 TEST(IntegerProducts, RunTaskByTask) {
   const known_block of = coded(dtype::uint8, {{9, 3000, 1, 3000}}, 10);
   const auto plan = matmul_plan::of(cpu{}, of.block);
@@ -602,7 +604,7 @@ TEST(IntegerProducts, RefuseWhatDoesNotFit) {
   const auto dense =
       ecq::matmul(cpu{}, *plan, matrix_view<const float>(x.data(), 1, 70), y, ecq::eigen_product(), int8_activations);
   EXPECT_EQ(dense.error().code(), errc::unsupported);
-  // More activations than memory has addresses, all of them one number.
+  // More activations than memory has addresses, in rows that all lie at the same place.
   const std::size_t many = std::numeric_limits<std::size_t>::max() / 80;
   const auto huge = plan->prepare(matrix_view<const float>(x.data(), many, 70, 0, 1),
                                   matrix_view<float>(y.data(), 1, 6), activation_type::int8);

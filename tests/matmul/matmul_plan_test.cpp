@@ -48,8 +48,8 @@ struct shape {
 
 std::vector<ecq::bf16> rounded(const std::vector<float>& x) { return {x.begin(), x.end()}; }
 
-/// Weights that many blocks are made of, or activations that many meet: making them is much work for a machine that is
-/// emulated.
+/// Returns gaussian() of the same arguments, made only once: many blocks and products share these numbers, and an
+/// emulated machine takes long to make them.
 const std::vector<float>& same_gaussian(std::size_t rows, std::size_t columns, std::uint64_t seed,
                                         float sigma = 0.02F) {
   static std::map<std::array<std::uint64_t, 4>, std::vector<float>> made;
@@ -58,7 +58,7 @@ const std::vector<float>& same_gaussian(std::size_t rows, std::size_t columns, s
   return weights;
 }
 
-/// The block of `method` with matrices of these shapes, of FP32 or BF16 weights.
+/// Returns the block of `method` with matrices of these shapes, of FP32 or, if `narrow`, BF16 weights.
 packed_block packed(const ecq::any_method& method, const std::vector<shape>& shapes,
                     const ecq::stream_options& stream = {.chunk_bits = 12}, bool narrow = false) {
   std::vector<std::vector<float>> weights;
@@ -88,7 +88,7 @@ std::vector<float> decoded(const packed_block& block, std::size_t matrix) {
   return weights;
 }
 
-/// Sums over the decoded weights of each row of a block, and the bounds that plans state.
+/// Sums over the decoded weights of each row of a block, with the bounds that plans state.
 class expected_products {
  public:
   /// `x` has `batch` rows.
@@ -108,7 +108,7 @@ class expected_products {
           for (std::size_t column = 0; column < columns; ++column) {
             const double weight = weights[row * columns + column], activation = x[b * columns + column];
             one.sum += weight * activation;
-            one.magnitude += (std::fabs(weight) + zero) * std::fabs(activation);  // of |value * scale|, at most
+            one.magnitude += (std::fabs(weight) + zero) * std::fabs(activation);  // bounds |value * scale|
           }
           rows[row].push_back(one);
         }
@@ -116,10 +116,11 @@ class expected_products {
     }
   }
 
-  /// Compares those of `parts` with y, products by the first `batch` rows of x. They were added to `before`, if given.
+  /// Compares the products of `parts` with y, which holds products by the first `batch` rows of x. They were added to
+  /// `before`, if given.
   void expect(const std::vector<row_selection>& parts, std::size_t batch, const std::vector<float>& y,
               const std::vector<float>& before = {}) const {
-    std::vector<const std::vector<product>*> all;  // those of each output
+    std::vector<const std::vector<product>*> all;  // products of each output
     for (const row_selection& part : parts) {
       const auto& rows = products_[part.matrix];
       const std::size_t count = std::min<std::size_t>(part.rows, rows.size() - part.first_row);
@@ -190,7 +191,7 @@ TEST(MatmulPlan, IsTheProductWithTheDecodedWeights) {
           const auto done = ecq::matmul(cpu{.isa = isa}, *plan, matrix_view(x.data(), batch, one.columns), out);
           ASSERT_TRUE(done) << done.error().to_string();
           expected.expect({{}}, batch, y);
-          // Other threads give the same bits.
+          // Other numbers of threads give the same bits.
           std::vector<float> again(y.size());
           ASSERT_TRUE(ecq::matmul(cpu{.threads = 3, .isa = isa}, *plan, matrix_view(x.data(), batch, one.columns),
                                   matrix_view(again.data(), batch, one.rows)));
@@ -201,11 +202,11 @@ TEST(MatmulPlan, IsTheProductWithTheDecodedWeights) {
   }
 }
 
-/// Products of all rows of two matrices, and of some, each by one row of activations and by a few, once and once more
-/// on top.
+/// Checks the products of all rows of two matrices, and of some, with one row of activations and with a few, first
+/// stored, then added to the result.
 void expect_fused(const packed_block& block, std::size_t columns) {
   const std::vector<row_selection> all = {{0}, {1}}, some = {{0, 1, 3}, {1}};
-  const std::vector<float>& most = same_gaussian(9, columns, 99, 1.0F);  // of BF16
+  const std::vector<float>& most = same_gaussian(9, columns, 99, 1.0F);  // numbers that BF16 holds exactly
   const std::vector<ecq::bf16> most_halves = rounded(most);
   const expected_products expected(block, most, 9);
   for (const auto& parts : {all, some}) {
@@ -230,8 +231,8 @@ void expect_fused(const packed_block& block, std::size_t columns) {
   }
 }
 
-// Weights that are multiplied in the order in which they are decoded: rows within a chunk and across, and columns that
-// rule it out.
+// Shapes for weights that are multiplied in the order in which they are decoded: rows within a chunk and across chunks,
+// and columns that rule it out.
 constexpr shape fused_shapes[] = {{37, 512}, {16, 256}, {5, 7168}, {9, 768},
                                   {21, 384}, {40, 300}, {23, 576}, {19, 896}};
 
@@ -272,7 +273,8 @@ TEST(MatmulPlan, TakesCodesAndExponents) {
   }
 }
 
-/// Matrices of Int8 whose codes, 37 and 3 rows of them, are those of `path`, by a stream with or without a trellis.
+/// Returns two matrices of Int8, of 37 and 3 rows, whose codes are those of `path`, by a stream with or without a
+/// trellis.
 packed_block with_codes(const ecq_test::trellis_path& path, std::size_t columns, const ecq::stream_options& how) {
   ecq::stream_options plain = how;
   plain.trellis.reset();
@@ -283,7 +285,7 @@ packed_block with_codes(const ecq_test::trellis_path& path, std::size_t columns,
   return block;
 }
 
-/// A stream without a trellis. Its table is not that of the codes, for which the lowest bit would be raw.
+/// Returns a stream without a trellis. Its table is not made for the codes, for which the lowest bit would be raw.
 std::vector<std::byte> without_raw_bits(const std::vector<std::uint8_t>& codes) {
   ecq::histogram counts;
   counts.add(codes);
@@ -294,11 +296,11 @@ std::vector<std::byte> without_raw_bits(const std::vector<std::uint8_t>& codes) 
   return *stream;
 }
 
-/// The sets that fuse products, where the machine has them.
+/// Instruction sets that fuse products, where the machine has them.
 const std::vector<instruction_set> fusing_sets = ecq_test::sets_from(instruction_set::avx2);
 
-/// Products by `isa` where the machine has it, of all rows; fused or, if not, of weights that are stored first. Nothing
-/// if there is an error.
+/// Returns the products of all rows by `isa`, where the machine has it: fused, or else of weights that are stored
+/// first. Empty if there is an error.
 template <class Element>
 std::vector<float> products_by(instruction_set isa, const matmul_plan& plan, const std::vector<Element>& x,
                                std::size_t batch, bool fused, std::string* error = nullptr) {
@@ -317,7 +319,7 @@ std::vector<float> products_by(instruction_set isa, const matmul_plan& plan, con
   return y;
 }
 
-/// Integers, whose sums of products with codes are exact in any order.
+/// Returns integers, whose sums of products with codes are exact in any order.
 std::vector<float> small_integers(std::size_t count) {
   ecq_test::code_source random(count);
   std::vector<float> made;
@@ -325,14 +327,14 @@ std::vector<float> small_integers(std::size_t count) {
   return made;
 }
 
-/// Activations of all 24 bits, whose sums depend on their order.
+/// Returns activations of all 24 bits, whose sums depend on their order.
 std::vector<float> long_fractions(std::size_t batch, std::size_t columns) {
   std::vector<float> made = gaussian(batch, columns, 17, 1.0F);
   for (float& each : made) each /= 3;
   return made;
 }
 
-/// What products have in common, of codes that are integers. `fused` says whether they are.
+/// Checks products with codes that are integers. `fused` says whether kernels fuse them.
 void expect_sums(const packed_block& block, std::size_t columns, bool fused) {
   expect_fused(block, columns);
   const auto plan = matmul_plan::of(cpu{}, block);
@@ -356,20 +358,20 @@ void expect_sums(const packed_block& block, std::size_t columns, bool fused) {
                               matrix_view(again.data(), batch, plan->rows())));
       EXPECT_EQ(again, y);
       if (isa < instruction_set::avx2) continue;  // fuses nothing
-      // A plan lists escapes for the kernels that it is to be multiplied by, which ECQ_CPU may have chosen.
+      // A plan lists escapes for the kernels that are to multiply by it, which ECQ_CPU may have chosen.
       if (isa > ecq::chosen_instruction_set(instruction_set::automatic)) continue;
       EXPECT_EQ(products_by(isa, *plan, x, batch, false) != y, fused);
     }
   }
 }
 
-/// The same on a trellis. `path` has 40 rows.
+/// Like expect_sums(), for codes on a trellis. `path` has 40 rows.
 void expect_on_trellis(const ecq_test::trellis_path& path, std::size_t columns, const ecq::stream_options& how,
                        bool fused) {
   expect_sums(with_codes(path, columns, how), columns, fused);
 }
 
-// Sums are others than those of the same numbers as FP32, since two products come at a time.
+// Sums differ from those of the same numbers as FP32, since two products are added at a time.
 TEST(MatmulPlan, MultipliesBf16AsSuchWhereThatIsFast) {
   const packed_block block = packed(ecq::lossless_weights{}, {{5, 7168}}, {.chunk_bits = 11}, true);
   const auto plan = matmul_plan::of(cpu{}, block);
@@ -377,7 +379,7 @@ TEST(MatmulPlan, MultipliesBf16AsSuchWhereThatIsFast) {
   for (const std::size_t batch : {1U, 8U}) {
     const auto halves = rounded(gaussian(batch, 7168, 17, 1.0F));
     for (const instruction_set isa : fusing_sets) {
-      const bool by_amx = batch > 1 && ecq::machine_has_amx();  // which takes FP32 as sums of BF16
+      const bool by_amx = batch > 1 && ecq::machine_has_amx();  // which splits FP32 into BF16 parts
       const bool fast = isa == instruction_set::avx512 && !by_amx && ecq::machine_has_fast_bf16_dots();
       const auto y = products_by(isa, *plan, halves, batch, true);
       EXPECT_EQ(y != products_by(isa, *plan, std::vector<float>(halves.begin(), halves.end()), batch, true), fast);
@@ -385,7 +387,7 @@ TEST(MatmulPlan, MultipliesBf16AsSuchWhereThatIsFast) {
   }
 }
 
-/// The same codes with a scale for each `run` columns of `rows` rows.
+/// Returns the same codes with a scale for each `run` columns of `rows` rows.
 packed_block with_scales(packed_block block, std::size_t run, std::size_t rows = 1) {
   ecq_test::code_source random(run);
   for (ecq::packed_matrix& matrix : block.matrices) {
@@ -399,8 +401,8 @@ packed_block with_scales(packed_block block, std::size_t run, std::size_t rows =
   return block;
 }
 
-// Scales for runs of columns that end with chunks, within them and with a row, of several rows too, and for some that
-// rule fusing out.
+// The runs of columns that share a scale end with chunks, within them and with a row. Some scales span several rows,
+// and some rule out fusing.
 TEST(MatmulPlan, TakesScalesOfGroups) {
   struct groups {
     std::size_t columns, run, rows;
@@ -415,7 +417,7 @@ TEST(MatmulPlan, TakesScalesOfGroups) {
     const std::vector<shape> shapes = {{37, columns}, {3, columns}};
     for (const std::optional<unsigned> pairs : {std::optional<unsigned>(), std::optional(0U), std::optional(1U)}) {
       SCOPED_TRACE(pairs ? std::to_string(*pairs) + " raw bits" : "single codes");
-      const double lambda = pairs == 0U ? 20.0 : 14.5;  // escapes, not too many for a list
+      const double lambda = pairs == 0U ? 20.0 : 14.5;  // some escapes, but not too many for a list
       const ecq::any_method method = {ecq::dtype::int8, ecq::entquant{.lambda = lambda}};
       expect_sums(with_scales(packed(method, shapes, {.chunk_bits = 11, .narrow_pairs = pairs}), run, rows), columns,
                   fused);
@@ -430,8 +432,8 @@ TEST(MatmulPlan, TakesScalesOfGroups) {
   }
 }
 
-// Rows of activations that fill tiles of 16, and some that do not, where rows of weights begin at several places of a
-// group, and where columns have scales of their own.
+// The rows of activations fill tiles of 16, and some are left over. Rows of weights begin at several places of a group,
+// and columns have scales of their own.
 TEST(MatmulPlan, MultipliesManyRowsOfBf16) {
   struct part {
     std::size_t columns, run;
@@ -455,8 +457,8 @@ TEST(MatmulPlan, MultipliesManyRowsOfBf16) {
   }
 }
 
-// A list of so many escapes would take more memory than a plan may, so weights are stored where kernels would ask for
-// it.
+// A list of so many escapes would take more memory than a plan may use, so weights are stored where kernels would need
+// the list.
 TEST(MatmulPlan, StoresPairsOfManyEscapes) {
   const bool listed = ecq::chosen_instruction_set(instruction_set::automatic) == instruction_set::avx512;
   const packed_block block = packed({ecq::dtype::int8, ecq::entquant{.lambda = 4.0}}, {{37, 512}, {3, 512}},
@@ -543,7 +545,7 @@ TEST(MatmulPlan, StoresCodesOnATrellisThatNoKernelTakes) {
   expect_fused(block, 512);
 }
 
-// What is damaged behind a plan's back has the same verdict as where weights are stored, and mostly is an error.
+// Damage after the plan was made has the same verdict as where weights are stored, and mostly is an error.
 TEST(MatmulPlan, FindsDamageOnATrellis) {
   const ecq::trellis walk{3, 10};
   for (const auto& [narrow, columns] : {std::pair(std::optional<unsigned>(), 512U), std::pair(std::optional(0U), 512U),
@@ -582,7 +584,7 @@ TEST(MatmulPlan, FindsDamageOnATrellis) {
   }
 }
 
-// At both ends of rows and of what a task has, two in a row, and in rows that tasks share.
+// Exact weights lie at both ends of rows and of tasks, two in a row, and in rows that tasks share.
 TEST(MatmulPlan, TakesExactWeights) {
   const auto with_exact = [](packed_block block) {
     for (ecq::packed_matrix& matrix : block.matrices) {
@@ -648,7 +650,7 @@ TEST(MatmulPlan, TakesSeveralMatricesAndRanges) {
   }
 }
 
-// A stack has a row for each of its matrices in files, whose scales are those of groups.
+// In files, a stack has one row for each of its matrices, with the scales of groups.
 TEST(MatmulPlan, TakesOneExpertOfAStack) {
   const std::vector<float>& weights = same_gaussian(24, 256, 3);
   const matrix_view view(weights.data(), 24, 256);
@@ -716,7 +718,7 @@ TEST(MatmulPlan, MayKnowOneCoder) {
   EXPECT_EQ(matmul_plan::of(cpu{}, block, ecq::coders<ecq::huffman>).error().code(), errc::unsupported);
 }
 
-// Many rows of activations by a product of dense matrices, Eigen's and one of the user's.
+// A product of dense matrices, Eigen's or the user's, multiplies many rows of activations.
 TEST(MatmulPlan, TakesADenseProduct) {
   const auto plainly = [](matrix_view<const float> x, matrix_view<const float> weights, matrix_view<float> y) {
     for (std::size_t b = 0; b < x.rows(); ++b) {
@@ -757,7 +759,7 @@ TEST(MatmulPlan, TakesADenseProduct) {
   }
 }
 
-// The same in BF16: of weights as they leave the decoder, whose rounding is none, and of rounded ones.
+// A dense product in BF16 takes weights as they leave the decoder, which need no rounding, and rounded ones.
 TEST(MatmulPlan, TakesADenseProductOfHalves) {
   std::atomic<std::size_t> calls = 0;
   const auto product = [&](matrix_view<const ecq::bf16> x, matrix_view<const ecq::bf16> weights, matrix_view<float> y) {
@@ -798,7 +800,7 @@ TEST(MatmulPlan, TakesADenseProductOfHalves) {
           if (plan->feeds_product()) {
             ++fed;
             expect_products(block, parts, x, y, batch);
-            // An engine's own tasks, of FP32 that is rounded.
+            // An engine's own tasks, with FP32 that is rounded.
             std::vector<float> own(y.size()), edges(plan->edges(batch));
             const matrix_view<float> to(own.data(), batch, plan->rows());
             const auto input =
@@ -819,13 +821,13 @@ TEST(MatmulPlan, TakesADenseProductOfHalves) {
                                   {.accumulate = true}));
           for (std::size_t b = 0; b < batch; ++b) {
             for (std::size_t row = 0; row < plan->rows(); ++row) {
-              // Of weights of 0.02, each rounded by at most 2^-9 of itself.
+              // Weights of about 0.02, each rounded by at most 2^-9 of itself.
               const double bound = 0x1p-9 * 0.03 * std::sqrt(static_cast<double>(columns)) * 4;
               EXPECT_NEAR(out(b, row), by_ecq(b, row), bound);
               EXPECT_NEAR(across(b, row), by_ecq(b, row) + 2, bound);
             }
           }
-          // Columns that are apart.
+          // Columns with gaps between them.
           std::vector<ecq::bf16> apart(2 * halves.size());
           for (std::size_t i = 0; i < halves.size(); ++i) apart[2 * i] = halves[i];
           const matrix_view<const ecq::bf16> spread(apart.data(), batch, columns,
@@ -835,7 +837,7 @@ TEST(MatmulPlan, TakesADenseProductOfHalves) {
               ecq::matmul(cpu{}, *plan, spread, matrix_view<float>(again.data(), batch, plan->rows()), product));
           EXPECT_EQ(again, y);
         }
-        // No row, and one that has no number: the other's products are as they were.
+        // No rows, and a row with NaN, which leaves the products of the other row finite.
         std::vector<float> none;
         EXPECT_TRUE(ecq::matmul(cpu{}, *plan, matrix_view<const ecq::bf16>(nullptr, 0, columns),
                                 matrix_view<float>(none.data(), 0, plan->rows()), product));
@@ -863,21 +865,21 @@ TEST(MatmulPlan, TakesADenseProductOfHalves) {
     }
   }
   const instruction_set chosen =
-      ecq::chosen_instruction_set(instruction_set::automatic);  // ECQ_CPU may say another one
+      ecq::chosen_instruction_set(instruction_set::automatic);  // ECQ_CPU may name another one
   EXPECT_EQ(fed > 0, chosen == instruction_set::avx512);
 }
 
-/// Those of the first `count` numbers, NaN among them.
+/// Returns the bits of the first `count` numbers, which may include NaN.
 std::vector<std::uint32_t> bits_of(const std::vector<float>& numbers, std::size_t count) {
   std::vector<std::uint32_t> bits(count);
   for (std::size_t i = 0; i < count; ++i) bits[i] = std::bit_cast<std::uint32_t>(numbers[i]);
   return bits;
 }
 
-// Of FP32 that is to be rounded, products are those of BF16, bit for bit: few rows and more than are taken at once,
-// apart, and where y lies on x.
+// Products of FP32 that is to be rounded have the bits of those of BF16: for few rows and more than are taken at once,
+// for columns with gaps, and where y overlaps x.
 TEST(MatmulPlan, RoundsActivationsToBf16) {
-  constexpr float beyond = 0x1.FFp127F;  // which becomes infinity
+  constexpr float beyond = 0x1.FFp127F;  // rounds to infinity
   for (const kind& each : kinds()) {
     for (const std::size_t columns : {256U, 300U, 1U}) {
       const packed_block block = packed(each.method, {{20, columns}}, {.chunk_bits = 12}, each.narrow);
@@ -929,14 +931,14 @@ struct VeryManyRows : testing::Test {};
 using activation_elements = testing::Types<float, ecq::bf16>;
 TYPED_TEST_SUITE(VeryManyRows, activation_elements);
 
-// More rows than tasks order, or have sums for, are multiplied in turns, unless y lies where x does.
+// More rows than tasks can order, or have sums for, are multiplied in turns, unless y overlaps x.
 TYPED_TEST(VeryManyRows, AreMultipliedInTurns) {
   const std::size_t columns = 256, outputs = 8;
   const packed_block block = packed(ecq::entquant{.lambda = 14.5}, {{outputs, columns}}, {.chunk_bits = 12});
   const auto plan = matmul_plan::of(cpu{}, block);
   ASSERT_TRUE(plan);
   const std::size_t at_once = plan->template rows_at_once<TypeParam>();
-  const std::size_t batch = 2 * (at_once < 10000 ? at_once : 100) + 5;  // without such kernels, any number is
+  const std::size_t batch = 2 * (at_once < 10000 ? at_once : 100) + 5;  // without such kernels, there is no limit
   const std::vector<float> values = gaussian(batch, columns, 4, 1.0F);
   const std::vector<TypeParam> x(values.begin(), values.end());
   const auto rows_of = [&](std::size_t first, std::size_t count) {
@@ -960,7 +962,7 @@ TYPED_TEST(VeryManyRows, AreMultipliedInTurns) {
   for (std::size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(found[i], y[i], 1e-4);
 }
 
-// An engine's own threads: tasks in any order, each alone.
+// An engine may run tasks on its own threads, in any order, each alone.
 TEST(MatmulPlan, RunsTaskByTask) {
   for (const unsigned chunk_bits : {10U, 12U}) {
     const packed_block block =
@@ -994,7 +996,7 @@ TEST(MatmulPlan, RunsTaskByTask) {
   }
 }
 
-/// Products with infinity in the first row of activations, and NaN in the second.
+/// Checks products with infinity in the first row of activations, and NaN in the second.
 template <class Element>
 void expect_propagated(const packed_block& block, const std::vector<Element>& x, std::size_t columns) {
   const float infinity = std::numeric_limits<float>::infinity();
@@ -1043,7 +1045,8 @@ TEST(MatmulPlan, PropagatesWhatIsNotFinite) {
   }
 }
 
-// Rows of 576 weights begin within groups that are multiplied together: what one has is not seen in the next one.
+// Rows of 576 weights begin within groups that are multiplied together. Infinity and NaN of a row must not reach the
+// next one.
 TEST(MatmulPlan, KeepsWeightsThatAreNotFiniteToTheirRows) {
   constexpr std::size_t rows = 1024, columns = 576;
   auto weights = rounded(gaussian(rows, columns, 7, 1.0F));
@@ -1134,7 +1137,7 @@ TEST(MatmulPlan, FindsCodesThatAreNoNumbers) {
   for (const std::size_t columns : {96U, 128U}) {
     packed_block block = packed(ecq::entquant{.lambda = 14.5}, {{64, columns}});
     std::vector<std::uint8_t> codes(64 * columns, 0x38);
-    for (std::size_t at = 0; at < codes.size(); at += 3) codes[at] = 0x30;  // or nothing would be coded
+    for (std::size_t at = 0; at < codes.size(); at += 3) codes[at] = 0x30;  // otherwise nothing would be coded
     codes[1000] = 0x7F;
     auto stream = ecq::encode_stream<ecq::rans>(cpu{}, codes, {.chunk_bits = 12});
     ASSERT_TRUE(stream);

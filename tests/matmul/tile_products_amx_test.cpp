@@ -29,7 +29,7 @@ using ecq::detail::activation_tiles;
 using ecq::detail::block_of_scale;
 using ecq::detail::line_vector;
 
-// The words of a tile are those of 16 rows, and of none.
+// A tile has the words of 16 rows, or zeros in place of missing rows.
 TEST(ActivationTiles, HaveWordsOfRowsSideBySide) {
   constexpr std::size_t sets = 2, rows = 19, row_words = 32;
   std::vector<std::uint32_t> words(sets * rows * row_words);
@@ -54,7 +54,7 @@ TEST(ActivationTiles, HaveWordsOfRowsSideBySide) {
   }
 }
 
-/// Rows of weights and of activations, each element of which is below 4.
+/// Rows of weights and of activations, whose elements are integers with magnitudes below 4.
 template <class Element>
 struct factors {
   factors(std::size_t rows_, std::size_t batch_, std::size_t columns_)
@@ -122,7 +122,7 @@ TEST_F(TileProducts, OfBf16AreSums) {
   }
 }
 
-// Numbers of 18 bits are sums of three of BF16, and all sums of products are below 2^24.
+// Numbers of 18 bits are sums of three BF16 numbers, and all sums of products are below 2^24.
 TEST_F(TileProducts, OfFp32AreThoseOfItsParts) {
   constexpr std::size_t columns = 64, parts = activation_tiles::parts_of_fp32;
   for (const auto& [rows, batch] : every_number) {
@@ -193,7 +193,7 @@ TEST_F(TileProducts, OfBytesAreSums) {
   expect_sums_of_bytes<std::uint8_t>();
 }
 
-// Each block of columns counts with its scale, also where halves of registers belong to two blocks.
+// Each block of columns is multiplied by its scale, also where halves of registers belong to two blocks.
 TEST_F(TileProducts, TakeScalesOfColumns) {
   constexpr std::size_t columns = 1024, first = 256;
   for (const auto& [rows, batch] : every_number) {
@@ -220,7 +220,7 @@ TEST_F(TileProducts, TakeScalesOfColumns) {
           for (std::size_t b = 0; b < batch; ++b) {
             float expected = 100.0F;
             for (std::size_t i = first; i < columns; ++i) {
-              // In groups of two blocks, the upper half of each 32 columns has the second one.
+              // In groups of two blocks, the upper half of each 32 columns belongs to the second one.
               const std::size_t met = two_blocks ? i / 256 * 256 + i % 32 / 16 * block_of_scale : i;
               expected += of.product<float>(row, b, i) * static_cast<float>(scales_of(row)[met / of_scale]);
             }
@@ -232,7 +232,7 @@ TEST_F(TileProducts, TakeScalesOfColumns) {
   }
 }
 
-// What is no number stays so, in its own sums.
+// Infinity and NaN reach only their own sums.
 TEST_F(TileProducts, KeepWhatIsNoNumber) {
   factors<bf16> of(18, 18, 64);
   of.weights[5 * 64 + 9] = bf16(std::numeric_limits<float>::infinity());

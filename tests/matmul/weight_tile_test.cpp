@@ -10,7 +10,7 @@ using ecq::detail::block_of_scale;
 using ecq::detail::column_range;
 using ecq::detail::scale_run;
 
-// Which columns share a scale, from any column to any other.
+// Divides columns, from any to any other, into runs that share a scale.
 TEST(ScaleRun, DividesColumnsByScales) {
   for (const std::size_t of_scale : {1U, 3U, 5U, 12U, 20U}) {
     for (std::size_t first = 0; first < 12; ++first) {
@@ -32,7 +32,8 @@ TEST(ScaleRun, DividesColumnsByScales) {
   }
 }
 
-// Groups of two blocks, each of which has one scale, but for scales of whole groups: a run is all columns of these.
+// A run is a group of two blocks, each of which has one scale. If scales change only between groups, a run is all
+// columns of a scale.
 TEST(ScaleRun, GivesBothHalvesOfAGroupTheirScale) {
   constexpr std::size_t group = 2 * block_of_scale;
   for (std::size_t blocks = 1; blocks <= 12; ++blocks) {

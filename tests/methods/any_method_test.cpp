@@ -1,4 +1,5 @@
-// Files are compressed by what matrices are compressed by: shipped methods, policies of a user's, and whole methods.
+// Files are compressed by the same methods as matrices: shipped ones, user-defined policies, and whole user-defined
+// methods.
 
 #include "ecq/methods/any_method.hpp"
 
@@ -45,7 +46,7 @@ class MethodOfFiles : public testing::Test {
                                      {"layers.0.b", "F32", {96, 250}, ecq_test::bytes_of<float>(second)}});
   }
 
-  /// The block's stream in a file.
+  /// Returns the block's stream in a file.
   std::vector<std::byte> in_file(const any_method& method, std::size_t block = 0) {
     const auto report = ecq::compress_checkpoint(cpu{}, original, packed, {.method = method});
     EXPECT_TRUE(report) << report.error().to_string();
@@ -57,7 +58,7 @@ class MethodOfFiles : public testing::Test {
     return loaded ? std::vector<std::byte>(loaded->stream.begin(), loaded->stream.end()) : std::vector<std::byte>();
   }
 
-  /// The block's stream by a codec of matrices.
+  /// Returns the block's stream by a codec of matrices.
   template <class Codec>
   std::vector<std::byte> in_memory(const Codec& codec) const {
     const auto block = codec.compress(cpu{}, std::span(matrices));
@@ -102,7 +103,7 @@ TEST_F(MethodOfFiles, TakesPoliciesOfAUser) {
             in_memory(compressor<ecq::int8, ecq::rans, decltype(coarse)>{coarse}));
 }
 
-// What a file cannot name it carries as values: such formats come back from it as well.
+// A file carries the values of a format that it cannot name, so that such formats can be read back as well.
 TEST_F(MethodOfFiles, TakesFormatsOfAUser) {
   EXPECT_EQ(in_file(any_method::of<ecq_test::fp8_e3m4>(entquant{.lambda = 2.0})),
             in_memory(compressor<ecq_test::fp8_e3m4>{{.lambda = 2.0}}));
@@ -126,7 +127,7 @@ TEST_F(MethodOfFiles, TakesFormatsOfAUser) {
   EXPECT_GT(error, 0.0);
 }
 
-/// Stores the weights as they are, like lossless_weights, and says that it was asked.
+/// Stores the weights as they are, like lossless_weights, and counts the matrices that it gets.
 class told final : public ecq::compression_method {
  public:
   explicit told(int& asked) : asked_(asked) {}
@@ -185,7 +186,7 @@ TEST(AnyMethod, RefusesCodesThatAQuantiserDoesNotMake) {
   EXPECT_EQ(code(std::shared_ptr<const ecq::compression_method>()), errc::invalid_argument);
 }
 
-// Each of two matrices whose rates differ at one lambda.
+// Two matrices whose rates differ at the same lambda each meet the target.
 TEST(EachMatrix, MeetsTargetBitsByItself) {
   const auto dense = ecq_test::gaussian(300, 512, 1);
   auto sparse = ecq_test::gaussian(300, 512, 2);
@@ -212,8 +213,8 @@ TEST(EachMatrix, MeetsTargetBitsByItself) {
   EXPECT_LT(difference(true), ecq::rate_correction::tolerance);
 }
 
-// Each weight of the small matrix has a scale, which takes more bits than there are. Beside another it takes that one's
-// lambda.
+// Each weight of the small matrix has a scale, which takes more bits than the target. Beside another matrix, it takes
+// the lambda of that one.
 TEST(EachMatrix, LeavesSmallOnesTheLambdaOfOthers) {
   const auto large = ecq_test::gaussian(300, 512, 1), small = ecq_test::gaussian(400, 1, 2);
   std::vector<named_weights> matrices = {{"small", matrix_view<const float>(small.data(), 400, 1)},

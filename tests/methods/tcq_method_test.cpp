@@ -124,7 +124,7 @@ TEST_F(Tcq, IsTheSameWithAnyThreadsAndInstructionSet) {
   }
 }
 
-// Periods are no longer than chunks, which may be short because somebody wants them to be.
+// Periods are no longer than chunks, which may be short because the user wants them to be.
 TEST_F(Tcq, TakesShortChunksAndPeriods) {
   const auto chunks = compress(cpu{}, tcq{.lambda = 14.5}, matrices, 10);
   const auto periods = compress(cpu{}, tcq{.period_bits = 10, .lambda = 14.5}, matrices, 14);
@@ -204,7 +204,7 @@ TEST_F(Tcq, TakesWeightsOfAnySize) {
   }
 }
 
-// Paths that come to a row of zeros in an odd state have no zero to go on with.
+// A path that reaches a row of zeros in an odd state has no zero to continue with.
 TEST_F(Tcq, KeepsRowsOfZeros) {
   std::fill_n(first.begin() + 7 * 1030, 1030, 0.0F);
   auto other = ecq_test::gaussian(100, 1030, 5);
@@ -254,7 +254,7 @@ TEST_F(Tcq, SaysWhichBitsAreOutOfReach) {
   EXPECT_EQ(block.error().code(), errc::unreachable_target);
 }
 
-// Files, with sensitivities, exact weights and what inspect says of them.
+// Files, with sensitivities and exact weights, and the report of inspect on them.
 TEST_F(Tcq, CompressesCheckpoints) {
   const ecq_test::temporary_folder folder;
   const auto in = folder / "model.safetensors", packed = folder / "packed.safetensors",

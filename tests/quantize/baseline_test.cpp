@@ -24,7 +24,7 @@ matrix_view<const float> view(const std::vector<float>& weights, std::size_t row
   return {weights.data(), rows, weights.size() / rows};
 }
 
-/// A method on Gaussian weights, 1024 x 1024, standard deviation 0.02.
+/// Figures of methods on Gaussian weights, 1024 x 1024, standard deviation 0.02.
 class BaselineFigures : public testing::Test {
  protected:
   template <class Method>

@@ -27,7 +27,7 @@ struct shape {
   std::size_t columns;
 };
 
-/// All chunks of a block by the body that a device runs, into matrices whose rows are `padding` elements apart;
+/// Decodes all chunks of a block by the body that a device runs, into matrices whose rows are `padding` elements apart;
 /// `finite` as in warp_weights.
 template <class Output>
 errc decode_by_warp(const ecq::packed_block& block, std::vector<std::vector<Output>>& out, std::size_t padding,
@@ -174,7 +174,7 @@ TEST(DequantizeWarp, MeetsCodesThatAreNoNumbers) {
   }
 }
 
-// Where a row of nearly 2^32 columns ends, and the scale with it. Of all its weights only those around exist.
+// A row of nearly 2^32 columns ends, and the scale with it. Of all its weights, only those around the end exist.
 TEST(DequantizeWarp, EndsTheLongestRowsWhereTheyEnd) {
   constexpr std::uint64_t columns = (std::uint64_t{1} << 32) - 4;
   constexpr std::uint64_t begin = columns + 4 - 1024;

@@ -19,7 +19,7 @@ using ecq::entquant;
 using ecq::matrix_view;
 using ecq_test::figures_of;
 
-/// What a data-free scale search reaches on N(0, 0.02^2): dB at the entropy of the codes.
+/// The signal-to-noise ratio in dB that a data-free scale search reaches on N(0, 0.02^2), by entropy of the codes.
 TEST(EntquantFigures, SignalToNoiseOfGaussianWeights) {
   const auto weights = ecq_test::gaussian(1024, 1024);
   const double scale_bits = 16.0 / 1024;

@@ -50,7 +50,7 @@ ecq::result<quantized> quantize(const weights_view& weights, const cpu& backend 
   return out;
 }
 
-/// Decodes with one rounding a step, as decoders do.
+/// Decodes with one rounding per step, as decoders do.
 float value_of(std::uint8_t code, const affine_grid& grid) {
   const float product = static_cast<float>(code) * grid.scale;
   return product + grid.zero;

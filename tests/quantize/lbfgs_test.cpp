@@ -21,7 +21,7 @@ using ecq::bf16;
 using ecq::cpu;
 using ecq::matrix_view;
 
-/// What a search leads to: stored scales, the entropy of the codes, and the loss of lbfgs's description, in FP64.
+/// Result of a search: stored scales, the entropy of the codes, and the loss of lbfgs's description, in FP64.
 struct outcome {
   std::vector<bf16> scales;
   double bits = 0;
@@ -54,8 +54,9 @@ outcome outcome_of(const ecq::scaled_quantizer<Search, Granularity>& quantizer, 
   return out;
 }
 
-/// Both searches end where the straight-through gradient is zero: row_root finds that scale within 0.2 %, L-BFGS stops
-/// where its line search stalls. A loss may lie slightly below row_root's, since that gradient is not the loss's own.
+/// Expects both searches to end where the straight-through gradient is zero: row_root finds that scale within 0.2 %,
+/// L-BFGS stops where its line search stalls. Its loss may lie slightly below row_root's, since that gradient is not
+/// the loss's own.
 template <class Format, class Granularity = ecq::per_channel>
 void expect_agreement(const std::vector<float>& weights, std::size_t rows, double lambda) {
   SCOPED_TRACE(std::string(Format::name) + " at lambda " + std::to_string(lambda));

@@ -27,7 +27,7 @@ TEST(RateCorrection, BeginsWithFourTimesLambdaForABit) {
   EXPECT_EQ(correction.at(8.0), 32.0);
 }
 
-// Whatever a doubling of lambda is worth.
+// Doubling lambda may be worth any number of bits.
 TEST(RateCorrection, MeetsRatesOfAnySlope) {
   for (const double slope : {0.1, 0.3, 0.5, 0.8, 1.5}) {
     for (const double start : {-0.4, 0.2, 0.41}) {
@@ -92,7 +92,7 @@ TEST(RateCorrection, LeavesAbsmaxWhereThatTakesMore) {
   EXPECT_GT(correction.at(0.0), 0.0);
 }
 
-// Where no lambda meets the target, though the finest codes take fewer bits.
+// No lambda meets the target, although the finest codes take fewer bits.
 TEST(RateCorrection, TriesAbsmaxAtLast) {
   for (const double stuck : {2.8, 3.4}) {
     rate_correction correction(3.0);
@@ -119,7 +119,7 @@ TEST(RateCorrection, SaysWhatWasMissed) {
   EXPECT_NE(missed.error().message().find("3.4"), std::string::npos) << missed.error().message();
 }
 
-// Pairs that come to be worth their bits below lambda = 7 take 0.1 bit more than single codes.
+// Pairs, which are worth their bits below lambda = 7, take 0.1 bit more than single codes.
 TEST(RateCorrection, MeetsRatesBetweenThoseOfPairsAndOfSingleCodes) {
   for (const double target : {3.0, 3.08, 3.13, 3.15, 3.17, 3.3}) {
     rate_correction correction(target);
@@ -139,7 +139,7 @@ TEST(RateCorrection, MeetsRatesBetweenThoseOfPairsAndOfSingleCodes) {
   }
 }
 
-// Rates that jump where the target is: only the first pass came near enough.
+// Rates jump at the target: only the first pass comes near enough.
 TEST(RateCorrection, GoesBackToThePassThatMetTheRate) {
   rate_correction correction(3.0);
   EXPECT_TRUE(correction.again({2.981, many, false}));
@@ -152,7 +152,7 @@ TEST(RateCorrection, GoesBackToThePassThatMetTheRate) {
   EXPECT_TRUE(correction.check());
 }
 
-// The sizes of their streams are multiples of 64 bytes.
+// Sizes of streams are multiples of 64 bytes.
 TEST(RateCorrection, DoesNotAskForMoreThanFewWeightsCanMeet) {
   rate_correction correction(3.0);
   EXPECT_FALSE(correction.again({3.05, 10000, false}));

@@ -16,7 +16,8 @@
 
 namespace {
 
-/// Values halfway between neighbouring codes, the values themselves, and the floats next to all of them; both signs.
+/// Returns values halfway between neighbouring codes, those of the codes, and the floats next to all of them, with both
+/// signs.
 template <class Format>
 std::vector<float> critical_values() {
   std::vector<float> all = {0.0F, 1e-45F, 1e-38F, (std::numeric_limits<float>::max)(),
@@ -56,7 +57,7 @@ void expect_definition(std::vector<float> values) {
           ecq::detail::rounding<Format>::nearest(ecq::detail::every_lane<ecq::detail::float_lanes>(magnitude));
       const float first = std::bit_cast<std::array<float, ecq::detail::lanes_at_once>>(nearest)[0];
       ASSERT_EQ(first, Format::decode(Format::encode(magnitude))) << magnitude;
-      ASSERT_EQ(ecq::detail::rounding<Format>::nearest(magnitude), first) << magnitude;  // as a device has it
+      ASSERT_EQ(ecq::detail::rounding<Format>::nearest(magnitude), first) << magnitude;  // as on a device
     }
   }
 }
@@ -78,7 +79,7 @@ TYPED_TEST(Rounding, AgreesWithTheFormatOnAnyBits) {
   expect_definition<TypeParam>(values);
 }
 
-/// A format of a user's own: FP8 that the fast paths do not know.
+/// User-defined format: FP8 that the fast paths do not know.
 struct plain_fp8 {
   using code_type = std::uint8_t;
   static constexpr std::string_view name = "plain_fp8";

@@ -25,7 +25,7 @@ using ecq::errc;
 using ecq::fp16;
 using ecq_test::quantized_by_rows;
 
-/// Codes and scales of the scaled_quantizer and of a group of threads are the same.
+/// Expects the scaled_quantizer and a group of threads to give the same codes and scales.
 template <class Format, class Element>
 void expect_the_same(const std::vector<float>& weights, std::size_t rows, std::size_t padding, double lambda,
                      std::uint64_t capacity = 1 << 20) {
@@ -93,7 +93,7 @@ TYPED_TEST(RowGroup, OfOutliersAndOfNumbersAtTheEdges) {
   for (const double lambda : {0.0, 0.3, 14.5, 256.0}) {
     expect_the_same<TypeParam, float>(weights, 12, 0, lambda);
     std::vector<float> less = weights;
-    for (float& weight : less) weight = std::abs(weight) < 0x1p127F ? weight : 1.0F;  // that BF16 has
+    for (float& weight : less) weight = std::abs(weight) < 0x1p127F ? weight : 1.0F;  // which BF16 can hold
     expect_the_same<TypeParam, bf16>(less, 12, 1, lambda);
   }
 }
@@ -112,7 +112,7 @@ TYPED_TEST(RowGroup, OfMatricesWithRowsThatStandOut) {
   expect_the_same<TypeParam, float>(std::vector<float>(300 * 40), 300, 0, 14.5);
 }
 
-/// To the last bit, which codes and scales seldom depend on.
+/// Expects equality to the last bit, on which codes and scales seldom depend.
 template <unsigned Threads>
 void expect_the_sums_of_the_processor(std::size_t columns) {
   using group_of_row = ecq::host_row_group<Threads>;

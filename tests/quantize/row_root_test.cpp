@@ -35,7 +35,7 @@ std::vector<float> scales_of(const Search& search, const std::vector<float>& wei
   return scales;
 }
 
-/// Both sides of the equation in row_root's description, written after it in FP64.
+/// Returns the difference of both sides of the equation in row_root's description, computed in FP64.
 template <class Format, class Distortion>
 double gradient(const std::vector<float>& weights, std::size_t columns, std::size_t row, double lambda, double scale) {
   double all = 0;
@@ -75,7 +75,7 @@ TEST(RowRoot, IsARootOfTheStraightThroughGradient) {
   }
 }
 
-// Sums over few weights go in leaps, so the search halves intervals. On the way it meets roots.
+// Sums over few weights jump, so the search halves intervals. On the way, it meets roots.
 TEST(RowRoot, KeepsTheRootThatItMeets) {
   constexpr std::size_t rows = 200, columns = 32;
   constexpr double lambda = 256;
@@ -155,7 +155,7 @@ TEST(RowRoot, OutliersLeaveTheOtherRowsAlone) {
           std::fill_n(changed.begin() + static_cast<std::ptrdiff_t>(row * columns), count, outlier);
         }
         const auto after = scales_of<ecq::fp8_e4m3>(ecq::row_root<>{14.5}, changed, layout);
-        // The norm of the matrix is that of at most 128 more rows for each of them, of the larger ones among all rows.
+        // Each outlying row adds to the norm of the matrix at most as much as 128 of the larger ones among all rows.
         for (std::size_t row = outlying; row < rows; ++row) {
           EXPECT_GE(after[row], before[row] * 0.99F) << outlier << " in row " << row;
           EXPECT_LE(after[row], before[row] * 12.0F) << outlier << " in row " << row;

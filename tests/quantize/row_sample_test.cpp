@@ -12,7 +12,7 @@ namespace {
 using ecq::detail::row_sample;
 using ecq::detail::row_sampler;
 
-/// The sample of a matrix that is alone in its stream.
+/// Returns the sample of a matrix that is alone in its stream.
 row_sample sample_of(std::uint64_t rows, std::uint64_t columns, std::uint64_t weights, std::uint64_t limit) {
   return row_sampler(weights, limit, rows).next(rows, columns);
 }
@@ -31,7 +31,7 @@ TEST(RowSample, TakesOneRowOfEachNeighbours) {
   }
 }
 
-// A stride would see every second row, or only those between.
+// A constant stride would see either every second row or only those between.
 TEST(RowSample, SeesAllKindsOfRowsThatTakeTurns) {
   for (const std::uint64_t period : {2U, 3U, 4U, 8U, 16U, 64U}) {
     constexpr std::uint64_t rows = 1U << 20;
@@ -55,7 +55,7 @@ TEST(RowSample, SeesEveryRowOfASmallModel) {
   EXPECT_EQ(expected, 12U);
 }
 
-// Matrices together have the rows that one matrix of all their rows would have.
+// The samples of several matrices are that of one matrix with all their rows.
 TEST(RowSample, IsThatOfAllMatricesStacked) {
   for (const std::uint64_t step : {1U, 2U, 7U, 100U, 5000U}) {
     const std::array<std::uint64_t, 7> heights = {3, 40, 1, 1, 900, 64, 55};
@@ -78,7 +78,7 @@ TEST(RowSample, IsThatOfAllMatricesStacked) {
   }
 }
 
-// 60 layers of 768 experts' matrices each: about 10^12 weights, of which a row a matrix would be 10^8.
+// 60 layers with 768 matrices of experts each: about 10^12 weights. One row of each matrix would have 10^8 of them.
 TEST(RowSample, IsNoLargerForAModelOf10ToThe12Weights) {
   constexpr std::uint64_t layers = 60, experts = 768, rows = 7168, columns = 3072;
   constexpr std::uint64_t limit = std::uint64_t{1} << 22;

@@ -40,7 +40,7 @@ class model {
 
   std::span<const rate_input> inputs() const { return inputs_; }
 
-  /// Bits a weight of all codes, scales and overhead.
+  /// Returns the bits per weight of all codes, scales and overhead.
   template <class Format>
   double rate(double lambda) const {
     ecq::histogram streams[2];
@@ -125,7 +125,7 @@ TEST(LambdaForBits, ASampleReadsItsRowsAlone) {
   EXPECT_EQ(all.error().code(), errc::non_finite);
 }
 
-// Rows that are large take few bits here, so factors of other rows would lead elsewhere.
+// Large rows take few bits here, so that factors of other rows would lead to another lambda.
 TEST(LambdaForBits, ASampleHasTheFactorsOfItsRows) {
   auto weights = ecq_test::gaussian(3000, 64);
   std::vector<double> factors;
@@ -171,7 +171,7 @@ TEST(LambdaForBits, MoreThanAbsMaxNeedsIsAbsMax) {
   EXPECT_EQ(*lambda, 0.0);
 }
 
-// Where too many rows are huge to count as outliers, lambda has to be as small as the others are.
+// If too many rows are huge to count as outliers, lambda has to be as small as the other rows are.
 TEST(LambdaForBits, MeetsTargetsWhereRowsDifferBeyondMeasure) {
   constexpr std::size_t rows = 64, columns = 512;
   for (const float huge : {1e6F, 1e16F, 1e30F}) {

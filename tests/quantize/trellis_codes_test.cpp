@@ -68,7 +68,7 @@ TEST(TrellisCodesFigures, HaveLessNoiseThanRounding) {
   EXPECT_GT(at_3_bits[3], 17.42);
 }
 
-// Four times lambda takes about one bit off.
+// Four times the lambda saves about one bit.
 TEST(TrellisCodes, TakeFewerBitsWithLambda) {
   const auto weights = ecq_test::gaussian(128, 512);
   EXPECT_NEAR(code_all({}, weights, 128, 14.5 / 4).entropy, 4.0, 0.1);

@@ -25,7 +25,7 @@ TEST(TrellisLanes, AStepBackUndoesAStep) {
   }
 }
 
-// States behind a part of a stream are those from which the rest of its codes goes on.
+// The rest of a stream's codes continues from the states behind its first part.
 TEST(TrellisLanes, FollowCodes) {
   const trellis walk{.state_bits = 4, .period_bits = 10};
   const auto path = ecq_test::random_path(walk, 3000, 9);

@@ -27,7 +27,7 @@ constexpr float rate_weight = 0.4F;
 
 index_bits some_bits() {
   index_bits bits{};
-  for (std::size_t number = 0; number < bits.size(); ++number) {  // an index costs something else than its negative
+  for (std::size_t number = 0; number < bits.size(); ++number) {  // an index and its negative differ in cost
     const float index = static_cast<float>(number) - 64.0F;
     bits[number] = 1.25F + (index < 0 ? -0.7F : 0.8F) * index;
   }
@@ -39,7 +39,7 @@ double cost_of(double weight, int code, int index) {
          static_cast<double>(rate_weight) * static_cast<double>(some_bits()[static_cast<std::size_t>(index + 64)]);
 }
 
-/// The least cost of an index of `parity`, found among all of them.
+/// Returns the least cost of an index of `parity`, found among all of them.
 double least_cost(double weight, unsigned quantizer, unsigned parity) {
   double least = std::numeric_limits<double>::infinity();
   for (int index = -64; index <= 63; ++index) {
@@ -50,7 +50,7 @@ double least_cost(double weight, unsigned quantizer, unsigned parity) {
   return least;
 }
 
-/// The index of a code that follows `state`; the state moves on. Fails if there is none.
+/// Returns the index of a code that follows `state`, and advances the state. Fails if there is none.
 int step(const trellis& walk, std::uint8_t& state, std::uint8_t code) {
   EXPECT_EQ(trellis::quantizer(state), code & 1U);
   const std::uint8_t index = trellis::index(code);
@@ -74,8 +74,8 @@ lane_states some_states(const trellis& walk) {
   return states;
 }
 
-// Between the middle of its cell and a weight, a candidate may lose to another one by their distance of 4 steps, twice,
-// times half a cell.
+// Away from the middle of its cell, a candidate may lose to another one by twice their distance of 4 steps, times half
+// a cell.
 TEST(PathCosts, AreNearlyTheLeast) {
   const path_costs costs(some_bits(), rate_weight);
   for (double weight = -126.9; weight < 126.9; weight += 0.0137) {

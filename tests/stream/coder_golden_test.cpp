@@ -1,5 +1,6 @@
-// Committed streams of the coders beside rANS (golden_test.cpp): what this version writes, byte for byte, and what
-// every later version must read. ECQ_UPDATE_GOLDEN=1 in the environment writes them anew, for a new format version.
+// Committed streams of the coders other than rANS (see golden_test.cpp): this version writes them byte for byte, and
+// every later version must read them. With ECQ_UPDATE_GOLDEN=1 in the environment, the tests write them anew, for a new
+// format version.
 
 #include <gtest/gtest.h>
 
@@ -34,7 +35,7 @@ std::vector<golden> all_golden() {
   for (const std::uint8_t code : code_source(13).bell(300, 1)) two_tables.push_back(code);
   all.push_back({"two_tables", two_tables, {.chunk_bits = 10, .class_of_chunk = classes}});
   all.push_back({"split", code_source(14).bell(9000, 30), {.chunk_bits = 14}});
-  // Shares halve from symbol to symbol: the longest code words, the rarest states.
+  // Shares halve from symbol to symbol, which gives the longest code words and the rarest states.
   std::vector<std::uint8_t> halving;
   for (unsigned symbol = 0; symbol < 11; ++symbol)
     halving.insert(halving.end(), 2048U >> symbol, static_cast<std::uint8_t>(symbol * 21));
@@ -42,7 +43,7 @@ std::vector<golden> all_golden() {
   for (std::size_t i = halving.size() - 1; i > 0; --i) std::swap(halving[i], halving[random.next() % (i + 1)]);
   all.push_back({"halving", halving, {.chunk_bits = 12}});
   all.push_back({"constant", std::vector<std::uint8_t>(1500, 77), {.chunk_bits = 10}});
-  // Shares as Fibonacci's numbers: code words of 16 bits, and gap arrays of two stretches.
+  // Fibonacci shares give code words of 16 bits, and gap arrays of two stretches.
   std::vector<std::uint8_t> deep;
   for (std::size_t symbol = 0, count = 1, next = 1; symbol < 19; ++symbol) {
     deep.insert(deep.end(), count, static_cast<std::uint8_t>(symbol * 13));

@@ -23,7 +23,7 @@ namespace {
 using ecq::cpu;
 using ecq_test::code_source;
 
-/// A coder that no file names: that of the library, under a number of its own.
+/// User-defined coder that no file names: rANS under a number of its own.
 struct coder_of_ones_own : ecq::rans {
   static constexpr std::string_view name = "own";
   static constexpr ecq::coder_id id = static_cast<ecq::coder_id>(32768);
@@ -76,7 +76,7 @@ TYPED_TEST(CoderSet, RefusesStreamsOfOthers) {
     const auto done = ecq::decompress(cpu{}, packed, 0, out, accepted);
     return done ? ecq::errc::ok : done.error().code();
   };
-  const bool is_raw = std::is_same_v<TypeParam, ecq::raw>;  // which every set has
+  const bool is_raw = std::is_same_v<TypeParam, ecq::raw>;  // every set has this coder
   const bool registered = !std::is_same_v<TypeParam, coder_of_ones_own>;
   EXPECT_EQ(refused(ecq::coders<>), is_raw ? ecq::errc::ok : ecq::errc::unsupported);
   EXPECT_EQ(refused(ecq::every_coder()), registered ? ecq::errc::ok : ecq::errc::unsupported);

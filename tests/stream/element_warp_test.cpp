@@ -16,7 +16,7 @@
 
 namespace {
 
-// What the sink gets is what a decoder of `symbols` would hand it. Of the elements those from `first` up to `last` are
+// Hands `symbols` to an element sink as a decoder would, and returns the elements. Those from `first` up to `last` are
 // written, the others stay 0.
 template <class Split>
 std::vector<std::byte> joined_by_warp(const std::vector<std::uint8_t>& symbols, const std::vector<std::byte>& raw,
@@ -40,7 +40,7 @@ std::vector<std::byte> joined_by_warp(const std::vector<std::uint8_t>& symbols, 
   return out;
 }
 
-// Raw bits that are prefetched are the chunk's; a sanitizer sees what is loaded.
+// Only the chunk's own raw bits may be prefetched; a sanitizer sees what is loaded.
 TEST(ElementWarp, JoinsWhatTheScalarCodeJoins) {
   std::size_t prefetched = 0;
   for (const auto format :

@@ -25,7 +25,7 @@ using ecq_test::encoded_elements;
 using ecq_test::stream_formats;
 using ecq_test::width_of;
 
-/// Memory of exactly `size` bytes, aligned to 64, and, with `guard`, as many more before and behind that must stay.
+/// Memory of exactly `size` bytes, aligned to 64, with `guard` bytes before and behind it that must not change.
 class aligned_memory {
  public:
   explicit aligned_memory(std::uint64_t size, std::size_t guard = 0)
@@ -56,11 +56,11 @@ class aligned_memory {
 };
 
 struct encoded {
-  bytes stream;  ///< as long as it was said to be
+  bytes stream;  ///< of the length that the steps report
   std::uint64_t needed = 0;
 };
 
-/// All steps, one after another, into a buffer of `room` bytes between two canaries.
+/// Encodes by all steps, one after another, into a buffer of `room` bytes between two canaries.
 template <ecq::element_split Split>
 encoded encode_by_steps(std::optional<dtype> format, const bytes& elements, unsigned chunk_bits, std::uint64_t room,
                         ecq::stream_goal goal = ecq::stream_goal::size, bool direct = false) {
@@ -199,7 +199,8 @@ TEST(EncodeGroup, GivesTheBytesOfTheCpuForOneExponentAndForAll) {
   }
 }
 
-// Whatever room there is: a stream that fits, or the bytes it would have taken and nothing outside.
+// Whatever room there is, the result is a stream that fits, or the number of bytes that it would take; nothing is
+// written outside.
 TEST(EncodeGroup, SaysHowMuchRoomItNeeds) {
   const bytes elements = elements_of(dtype::bf16, 5000);
   const bytes expected = encoded_elements(dtype::bf16, elements, 10);

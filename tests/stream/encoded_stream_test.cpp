@@ -19,7 +19,7 @@ std::vector<std::byte> encode(std::span<const std::uint8_t> codes, const ecq::st
   return blob ? std::move(*blob) : std::vector<std::byte>();
 }
 
-// Parses, verifies and decodes all of it.
+// Parses, verifies and decodes a whole stream.
 std::vector<std::uint8_t> decode(std::span<const std::byte> blob, unsigned threads = 1) {
   const ecq::cpu backend{.threads = threads};
   const auto stream = ecq::encoded_stream::parse(blob);
@@ -154,7 +154,7 @@ TEST(EncodedStream, GivesEachClassOfChunksItsTable) {
   std::vector<std::uint8_t> codes;
   std::vector<std::uint16_t> classes;
   for (std::uint16_t i = 0; i < 90; ++i) {
-    // Classes by any numbers; one of them constant, one wide.
+    // Classes may have any numbers; one of them is constant, one is wide.
     const auto part = code_source(i).bell(chunk, i % 3 == 0 ? 0 : i % 3 == 1 ? 3 : 20);
     codes.insert(codes.end(), part.begin(), part.end());
     classes.push_back(static_cast<std::uint16_t>(65535 - 7 * (i % 3)));
@@ -170,7 +170,7 @@ TEST(EncodedStream, GivesEachClassOfChunksItsTable) {
   EXPECT_EQ(several, encode(codes, {.chunk_bits = 10, .class_of_chunk = classes}, 1));
 }
 
-// All of the blob counted, at 4 Mi codes in chunks of 64 Ki: per code 24 of the 32 bits of 32 states (0.0117), the
+// Counts the whole blob, at 4 Mi codes in chunks of 64 Ki. Per code it has 24 of the 32 bits of 32 states (0.0117), the
 // index (0.002), what rANS loses while its state is no larger than its 2^16 slots (0.004), and the table.
 TEST(EncodedStream, StaysCloseToTheEntropy) {
   for (const unsigned spread : {1U, 2U, 6U, 15U}) {
@@ -200,7 +200,7 @@ TEST(EncodedStream, NeedsNoChecksumsToDecode) {
   ASSERT_TRUE(stream);
   EXPECT_TRUE(ecq::decode_stream(ecq::cpu{}, *stream, 0, out, {.verify_checksums = false}));
   EXPECT_EQ(out, codes);
-  // A damaged word: the checksum finds it, and without it nothing worse than wrong codes or an error happens.
+  // A damaged word: the checksum finds it. Without the checksum, the worst outcome is wrong codes or an error.
   blob[static_cast<std::size_t>(stream->header().at(ecq::section_kind::words).offset)] ^= std::byte{1};
   stream = ecq::encoded_stream::parse(blob);
   ASSERT_TRUE(stream);

@@ -32,7 +32,7 @@ bytes random_bytes(std::size_t size, unsigned seed) {
   return made;
 }
 
-/// Weights of a layer, in `format`.
+/// Returns weights of a layer, in `format`.
 bytes gaussian(dtype format, std::size_t count) {
   const auto weights = ecq_test::gaussian(1, count, 7, 0.02F);
   bytes made(count * ecq::size_of(format));
@@ -72,7 +72,7 @@ TEST(ExponentSplit, TakesExponentAndRestoresEveryPattern) {
   }
 }
 
-// Raw bits of element j begin at bit j k, and are mantissa and, lowest, sign.
+// The k raw bits of element j begin at bit j k. They hold the mantissa and, lowest, the sign.
 TEST(ExponentSplit, RawBitsLieAtBitTimesIndex) {
   for (const dtype format : formats) {
     ecq::visit_split(format, [&]<class Split>() {
@@ -99,7 +99,7 @@ TEST(ExponentSplit, RawBitsLieAtBitTimesIndex) {
             bytes joined(elements.size());
             ecq::join_elements<Split>(bits, symbols.data(), packed.data(), count, joined.data(), isa);
             ASSERT_EQ(joined, elements) << ecq::to_string(format) << ", " << bits << ", " << name_of(isa);
-            // Symbols may take the last bytes of the elements' own room.
+            // Symbols may lie in the last bytes of the elements' own memory.
             std::uint8_t* const last = reinterpret_cast<std::uint8_t*>(joined.data()) + (sizeof(element) - 1) * count;
             std::copy(symbols.begin(), symbols.end(), last);
             ecq::join_elements<Split>(bits, last, packed.data(), count, joined.data(), isa);
@@ -131,7 +131,7 @@ TEST(ExponentStream, BringsEveryPatternBack) {
     const auto blob = ecq::encode_exponents(cpu{}, format, elements);
     ASSERT_TRUE(blob) << blob.error().to_string();
     EXPECT_EQ(decoded(*blob, 0, patterns), elements) << ecq::to_string(format);
-    // Half of them NaN and infinities: so much coding that nothing is stored raw.
+    // Half of them NaN: coding saves so much that nothing is stored raw.
     for (std::size_t i = 0; i < patterns; i += 2)
       std::fill_n(elements.begin() + static_cast<std::ptrdiff_t>(i * width), width, std::byte{0xFF});
     const auto skewed = ecq::encode_exponents(cpu{}, format, elements);
@@ -165,8 +165,8 @@ TEST(ExponentStream, BringsEverySizeAndRangeBack) {
   }
 }
 
-// Committed streams, one for each format: what this version writes, byte for byte, and what every later version must
-// read. ECQ_UPDATE_GOLDEN=1 in the environment writes them anew, for a new format version.
+// Committed streams, one for each format: this version writes them byte for byte, and every later version must read
+// them. With ECQ_UPDATE_GOLDEN=1 in the environment, the test writes them anew, for a new format version.
 TEST(ExponentStream, GoldenStreamsAreWrittenByteForByteAndReadByBothDecoders) {
   for (const dtype format : formats) {
     // Integers and shifts alone, so that every machine makes the same numbers: exponents that halve in frequency.
@@ -205,7 +205,7 @@ TEST(ExponentStream, BytesDoNotDependOnThreads) {
 }
 
 TEST(ExponentStream, CostsRawBitsAndExponentEntropy) {
-  // Sigma 0.02: 2.6 bits of exponent, and what no coder gains: 8, 11, 24 bits.
+  // At sigma 0.02, exponents have 2.6 bits; the other 8, 11 and 24 bits are incompressible.
   const auto bits = [](dtype format) {
     constexpr std::size_t count = 200'000;
     return 8.0 * static_cast<double>(ecq::encode_exponents(cpu{}, format, gaussian(format, count))->size()) / count;
@@ -230,7 +230,7 @@ TEST(ExponentStream, ElementsAreNotTakenForOthers) {
   EXPECT_EQ(ecq::encode_exponents(cpu{}, dtype::int8, odd).error().code(), errc::invalid_argument);
 }
 
-/// The stream with its header checksum put right again.
+/// Returns the stream with a corrected header checksum.
 bytes sealed(bytes blob) {
   ecq::stream_header header;
   header.directory_bytes = ecq::load_le<std::uint16_t>(blob.data() + 14) * ecq::stream_header::entry_bytes;
@@ -262,7 +262,7 @@ TEST(ExponentStream, LiesInTheHeaderAreFound) {
   EXPECT_EQ(verdict(45, 1), errc::unsupported);  // states of a trellis
   EXPECT_EQ(verdict(45, 19), errc::corrupt);     // a trellis of numbers
   EXPECT_EQ(verdict(47, 1), errc::corrupt);
-  // A symbol that no exponent of 4 bits is.
+  // A symbol beyond the exponents of 4 bits.
   const auto stream = ecq::encoded_stream::parse(*made);
   const auto tables = static_cast<std::size_t>(stream->header().at(ecq::section_kind::tables).offset);
   const unsigned count = ecq::load_le<std::uint16_t>(made->data() + tables + 2);
@@ -279,7 +279,7 @@ TEST(ExponentStream, EveryFlippedBitIsFound) {
     if (!stream) continue;
     bytes out(1400);
     EXPECT_FALSE(ecq::decode_elements(cpu{}, *stream, 0, out)) << bit;
-    // Without checksums: anything, but safely.
+    // Without checksums, any result is allowed, but no access out of bounds.
     static_cast<void>(ecq::decode_elements(cpu{}, *stream, 0, out, {.verify_checksums = false}));
   }
 }

@@ -1,6 +1,6 @@
 #pragma once
-// A second decoder of streams, written from docs/format.md alone: no header of the library, no concern for speed.
-// It returns nothing where a check of the document fails.
+// A second decoder of streams, written from docs/format.md alone. It uses no header of the library and does not aim at
+// speed. It returns nothing where a check of the document fails.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@ class format_decoder {
     for (const std::byte byte : stream) bytes_.push_back(static_cast<std::uint8_t>(byte));
   }
 
-  /// What was compressed: bytes, or the bytes of numbers, the lowest first.
+  /// Returns what was compressed: bytes, or the bytes of numbers, the lowest first.
   std::optional<std::vector<std::uint8_t>> decode() {
     if (!read_header() || !read_directory() || !read_tables() || !check_padding()) return std::nullopt;
     std::vector<std::uint8_t> codes;
@@ -237,7 +237,7 @@ class format_decoder {
     return at == end;
   }
 
-  // Of a tANS state: its symbol's number, and as rank the x of the document.
+  // Sets for each tANS state the number of its symbol and, as rank, the x of the document.
   static void fill_spread(table& of) {
     const std::uint32_t states = 1U << of.slot_bits;
     of.slots.resize(states);
@@ -435,7 +435,7 @@ class format_decoder {
     return word == last_word;
   }
 
-  // One code word after another; gaps and positions are looked at only to check them.
+  // Decodes one code word after another; gaps and positions are only checked.
   bool decode_gap_array(const table& with, std::uint64_t word, std::uint64_t last_word,
                         std::vector<std::uint32_t>& coded) const {
     const std::uint64_t from = sections_.at(5).offset + 2 * word;
@@ -498,7 +498,7 @@ class format_decoder {
     return true;
   }
 
-  // The code is complete: some word is found.
+  // Some code word is always found, since the code is complete.
   static std::uint64_t pop_code_word(const table& with, std::uint64_t stack) {
     std::uint64_t word = 0;
     for (unsigned length = 1;; ++length, stack >>= 1) {
@@ -516,7 +516,7 @@ class format_decoder {
   bool pairs_ = false;
   unsigned symbol_bits_ = 8;
   std::uint64_t alphabet_ = 256;
-  std::vector<std::uint64_t> list_;  // what nibbles stand for: 15 if 15 is the escape
+  std::vector<std::uint64_t> list_;  // symbols of the nibbles: 15 of them if nibble 15 is the escape
   unsigned raw_bits_ = 0;
   unsigned chunk_bits_ = 0;
   std::uint64_t trellis_ = 0;

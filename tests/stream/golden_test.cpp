@@ -1,5 +1,5 @@
-// Streams that are committed: what this version writes, byte for byte, and what every later version must read.
-// ECQ_UPDATE_GOLDEN=1 in the environment writes them anew, for a new format version.
+// Committed streams: this version writes them byte for byte, and every later version must read them. With
+// ECQ_UPDATE_GOLDEN=1 in the environment, the tests write them anew, for a new format version.
 
 #include <gtest/gtest.h>
 
@@ -120,7 +120,7 @@ TEST(Golden, StreamsAreReadByTheDecoderOfTheDocument) {
   }
 }
 
-// Lines "offset: 16 bytes in hex" below the heading; what no line gives is zero.
+// Reads the lines "offset: 16 bytes in hex" below the heading; bytes that no line gives are zero.
 TEST(Golden, TheDocumentShowsTheBytes) {
   const auto expected = read_file(tests_directory / "golden" / "stream" / "trailing_zeros.ecqs");
   std::ifstream document(tests_directory.parent_path() / "docs" / "format.md");

@@ -32,7 +32,7 @@ using ecq_test::code_source;
 using bytes = std::vector<std::byte>;
 using codes_of_bytes = std::vector<std::uint8_t>;
 
-/// Codes of Int8 around 0: a bell, and one in `rare` anything.
+/// Returns codes of Int8 in a bell around 0; one in `rare` is arbitrary.
 codes_of_bytes signed_bell(std::size_t count, unsigned spread, unsigned rare = 50) {
   code_source random(count + spread);
   codes_of_bytes codes = random.bell(count, spread);
@@ -42,7 +42,7 @@ codes_of_bytes signed_bell(std::size_t count, unsigned spread, unsigned rare = 5
   return codes;
 }
 
-/// Codes of Int8 of weights of a number of bits each.
+/// Returns the codes of Int8 of weights times `scale`.
 codes_of_bytes quantised(const std::vector<float>& weights, float scale) {
   codes_of_bytes codes;
   for (const float weight : weights) {
@@ -221,7 +221,7 @@ TEST(NarrowPairing, HasAtMostSixtyFourPairs) {
   }
 }
 
-// Codes of sign and magnitude: no code is minus zero, so that runs of negative ones begin after it.
+// No code of sign and magnitude is minus zero, so that runs of negative ones begin after it.
 TEST(NarrowPairing, LeavesMinusZeroOut) {
   ecq::histogram counts;
   for (unsigned magnitude = 0; magnitude < 14; ++magnitude) {
@@ -234,7 +234,7 @@ TEST(NarrowPairing, LeavesMinusZeroOut) {
   EXPECT_EQ(pairing.raw[0x81], 0);
 }
 
-// Codes at 2.1, 3, 4, 5 and 6 bits: the number of raw bits follows, and pairs take what is allowed at most.
+// Codes at 2.1, 3, 4, 5 and 6 bits: the number of raw bits follows the rate, and pairs cost no more than is allowed.
 TEST(NarrowPairingFigures, FollowsTheRateAndCostsLittle) {
   const float scales[] = {1.04F, 1.93F, 3.86F, 7.7F, 15.4F};
   for (unsigned raw_bits = 0; raw_bits < 5; ++raw_bits) {
@@ -279,7 +279,7 @@ TEST(NarrowPairing, IsOnlyTakenWhereAskedFor) {
   const auto codes = quantised(ecq_test::gaussian(1, 1U << 16, 3, 1.0F), 2.0F);
   EXPECT_FALSE(ecq::encoded_stream::parse(encoded<ecq::rans>(codes, {}))->pairs());
   EXPECT_EQ(encoded<ecq::rans>(codes, {.goal = stream_goal::size}), encoded<ecq::rans>(codes, {}));
-  // Exponents are none of their business.
+  // Exponents have no narrow pairs.
   const auto elements = std::as_bytes(std::span(codes));
   EXPECT_EQ(*ecq::encode_exponents<ecq::rans>(cpu{}, ecq::dtype::bf16, elements, {.goal = stream_goal::cpu}),
             *ecq::encode_exponents<ecq::rans>(cpu{}, ecq::dtype::bf16, elements));
@@ -301,7 +301,7 @@ TEST(NarrowPairing, IsLeftWhereItCostsTooMuch) {
   EXPECT_EQ(encoded<ecq::rans>(codes, {.goal = stream_goal::cpu}), encoded<ecq::rans>(codes, {}));
 }
 
-// Escapes take time: no more than one code in a hundred is one, although more would take fewer bits.
+// Escapes take time: at most one code in a hundred is one, although more would take fewer bits.
 TEST(NarrowPairing, TakesFewEscapes) {
   for (const unsigned rare : {30U, 60U, 90U, 200U, 1000U}) {
     const auto codes = signed_bell(1U << 17, 1, rare);
@@ -333,7 +333,7 @@ TEST(NarrowPairing, ServesQuantisedWeights) {
   }
 }
 
-/// The library's verdict on a stream with `change` made and all checksums right, which the second decoder shares.
+/// Returns the library's verdict on a stream after `change`, with correct checksums. The second decoder must agree.
 template <class Change>
 errc verdict(const bytes& good, Change&& change) {
   bytes bad = good;
@@ -363,7 +363,7 @@ TEST(HostileNarrowPairs, LiesAreFound) {
   };
   for (const unsigned bits : {0U, 1U, 3U, 7U, 8U, 255U}) EXPECT_EQ(in_header(10, bits), errc::corrupt) << bits;
   for (const unsigned format : {1U, 3U, 4U, 5U}) EXPECT_EQ(in_header(44, format), errc::corrupt) << format;
-  // Any byte is a symbol and an escape.
+  // Any byte is valid as a symbol and as an escape.
   const auto put = [&](ecq::section_kind kind, std::size_t place, unsigned value) {
     return verdict(
         good, [&](bytes& bad, const auto& header) { bad[at(header, kind) + place] = static_cast<std::byte>(value); });
@@ -390,14 +390,14 @@ TEST(HostileNarrowPairs, EveryFlippedBitIsFound) {
       if (!stream) continue;
       codes_of_bytes out(codes.size());
       EXPECT_FALSE(ecq::decode_stream(cpu{}, *stream, 0, out)) << bit;
-      // Without checksums: anything, but safely.
+      // Without checksums, any result is allowed, but no access out of bounds.
       static_cast<void>(ecq::decode_stream(cpu{}, *stream, 0, out, {.verify_checksums = false}));
     }
   }
 }
 
-// Committed streams: what this version writes, byte for byte, and what every later version must read.
-// ECQ_UPDATE_GOLDEN=1 in the environment writes them anew, for a new format version.
+// Compares a committed stream: this version writes it byte for byte, and every later version must read it. With
+// ECQ_UPDATE_GOLDEN=1 in the environment, writes it anew, for a new format version.
 template <class Coder>
 void expect_golden(const std::string& name, unsigned raw_bits, const codes_of_bytes& codes, unsigned chunk_bits = 10,
                    bool few = false) {

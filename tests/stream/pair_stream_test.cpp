@@ -29,7 +29,7 @@ using ecq::nibble_list;
 using ecq_test::code_source;
 using bytes = std::vector<std::byte>;
 
-/// What a stream holds: weights of a format, or codes.
+/// Content of a stream: weights of a format, or codes.
 using content = std::optional<dtype>;
 constexpr content contents[] = {dtype::fp32, dtype::fp16, dtype::bf16, dtype::fp8_e4m3, dtype::fp8_e5m2, std::nullopt};
 
@@ -57,7 +57,7 @@ bytes decoded(const bytes& blob, std::uint64_t first, std::uint64_t count, const
   return out;
 }
 
-/// Elements whose symbols are `symbols`, all other bits noise.
+/// Returns elements whose symbols are `symbols`; all other bits are noise.
 bytes elements_of(content format, std::span<const std::uint8_t> symbols) {
   code_source noise(symbols.size());
   return ecq::visit_split(format, [&]<class Split>() {
@@ -73,7 +73,7 @@ bytes elements_of(content format, std::span<const std::uint8_t> symbols) {
   });
 }
 
-/// Symbols around the middle of those of a format; some are escaped if it has more than 16.
+/// Returns symbols around the middle of those of a format; some are escaped if it has more than 16.
 std::vector<std::uint8_t> bell(content format, std::size_t count, unsigned spread = 4) {
   const unsigned bits = exponent_bits_of(format);
   auto symbols = code_source(count + spread).bell(count, bits == 4 ? 2 : spread);
@@ -83,7 +83,7 @@ std::vector<std::uint8_t> bell(content format, std::size_t count, unsigned sprea
   return symbols;
 }
 
-/// Symbols that even a short stream of codes well: shares of 3/4, 3/16, ..., and now and then any other one.
+/// Returns symbols that even a short stream codes well: shares of 3/4, 3/16, ..., and now and then any other one.
 std::vector<std::uint8_t> peaked(content format, std::size_t count) {
   const unsigned bits = exponent_bits_of(format);
   code_source random(count);
@@ -106,7 +106,7 @@ TYPED_TEST(PairStream, BringsEveryPatternBack) {
     // All patterns of 8 and 16 bits, in disorder, and most elements one of a few, so that coding pays.
     const std::size_t width = width_of(format);
     const std::size_t patterns = width == 1 ? 256 : 65536;
-    const std::size_t rare = width == 1 ? 8 : 4;  // one in so many
+    const std::size_t rare = width == 1 ? 8 : 4;  // one in this many
     bytes elements(rare * patterns * width);
     for (std::size_t i = 0; i < rare * patterns; ++i) {
       const auto pattern = static_cast<std::uint32_t>(i % rare == 0 ? i / rare * 40503 % patterns : i % 3);
@@ -151,7 +151,7 @@ TYPED_TEST(PairStream, BringsEverySizeAndRangeBack) {
   }
 }
 
-// Chunks that are nothing but escapes, beside one without any, and an odd one of one symbol.
+// Chunks without escapes beside one of escapes alone, and a stream of odd length with one symbol.
 TYPED_TEST(PairStream, TakesChunksOfEscapesAlone) {
   std::vector<std::uint8_t> symbols;
   for (unsigned i = 0; i < 4096; ++i) symbols.push_back(static_cast<std::uint8_t>(100 + i % 15));
@@ -232,7 +232,7 @@ TEST(PairStreams, CostLittleMoreThanTheEntropy) {
             bits(ecq::encode_exponents<ecq::huffman>(cpu{}, format, elements, {.chunk_bits = 16})) - 0.02);
 }
 
-// Any pairs, lists and escapes: every instruction set gives the symbols of the definition, or its refusal.
+// For any pairs, lists and escapes, every instruction set gives the symbols of the definition, or its refusal.
 TEST(SplitPairs, KernelsDoAsTheDefinition) {
   code_source random(17);
   std::size_t refused = 0;
@@ -256,11 +256,11 @@ TEST(SplitPairs, KernelsDoAsTheDefinition) {
     if (round % 8 == 2) there += 1;
     if (round % 8 == 3) there -= needed != 0 ? 1 : 0;
     bytes escapes(there);
-    const unsigned limit = round % 5 == 4 ? 31 : 32;  // of 5 bits all are symbols, of 32 values one is not
+    const unsigned limit = round % 5 == 4 ? 31 : 32;  // symbols have 5 bits; in some rounds, an escape may be no symbol
     for (std::byte& value : escapes) value = static_cast<std::byte>(random.next() % (round % 5 == 4 ? 33 : limit));
     const auto split = [&](ecq::instruction_set isa) {
       std::vector<std::uint8_t> symbols(count, 0xEE);
-      // Every other time pairs are where a decoder puts them.
+      // In every other round, pairs are where a decoder puts them.
       const auto at_end = symbols.end() - static_cast<std::ptrdiff_t>(pairs.size());
       if (round % 2 == 0) std::copy(pairs.begin(), pairs.end(), at_end);
       ecq::detail::escape_cursor cursor{escapes.data(), escapes.data() + escapes.size(), 31};
@@ -277,7 +277,7 @@ TEST(SplitPairs, KernelsDoAsTheDefinition) {
   EXPECT_LT(refused, 2000U);
 }
 
-/// A stream of escapes with `change` made, and all checksums right again.
+/// Returns the verdict on a stream with escapes after `change`, with correct checksums. The second decoder must agree.
 template <class Change>
 errc verdict(const bytes& good, Change&& change) {
   bytes bad = good;
@@ -337,7 +337,7 @@ TEST(HostilePairs, LiesAreFound) {
       EXPECT_EQ(moved, errc::corrupt) << chunk << ' ' << change;
     }
   }
-  // Escapes of 5 bits, nothing else; other ones are other numbers.
+  // Escapes may have any 5 bits, which give other numbers, but nothing else.
   const auto escape = [&](unsigned value) {
     return verdict(*good, [&](bytes& bad, const auto& header) {
       bad[at(header, ecq::section_kind::escapes)] = static_cast<std::byte>(value);
@@ -348,7 +348,7 @@ TEST(HostilePairs, LiesAreFound) {
   EXPECT_EQ(escape(255), errc::corrupt);
 }
 
-// The upper nibble of an odd last pair: made a neighbour by a table that has no other pair.
+// The upper nibble of an odd last pair must be 0. A table that has no other pair sets it.
 TEST(HostilePairs, OddOnesHaveNoNeighbour) {
   const auto format = dtype::fp8_e4m3;
   const auto good =
@@ -364,7 +364,7 @@ TEST(HostilePairs, OddOnesHaveNoNeighbour) {
         if (ecq::load_le<std::uint32_t>(&bad[entry]) != 4) continue;
         ecq::store_le(&bad[entry + 16], ecq::raw_bytes(numbers, 4));
       }
-      // What is left of the raw bits is padding now.
+      // The rest of the raw bits is padding now.
       for (std::size_t i = static_cast<std::size_t>(numbers) / 2; i < part.size; ++i) {
         bad[static_cast<std::size_t>(part.offset) + i] = std::byte{0};
       }
@@ -389,14 +389,14 @@ TEST(HostilePairs, EveryFlippedBitIsFound) {
       if (!stream) continue;
       bytes out(elements.size());
       EXPECT_FALSE(ecq::decode_elements(cpu{}, *stream, 0, out)) << bit;
-      // Without checksums: anything, but safely.
+      // Without checksums, any result is allowed, but no access out of bounds.
       static_cast<void>(ecq::decode_elements(cpu{}, *stream, 0, out, {.verify_checksums = false}));
     }
   }
 }
 
-// Committed streams: what this version writes, byte for byte, and what every later version must read.
-// ECQ_UPDATE_GOLDEN=1 in the environment writes them anew, for a new format version.
+// Compares a committed stream: this version writes it byte for byte, and every later version must read it. With
+// ECQ_UPDATE_GOLDEN=1 in the environment, writes it anew, for a new format version.
 template <class Coder>
 void expect_golden(const std::string& name, content format) {
   const bytes elements = elements_of(format, peaked(format, 1501));

@@ -23,7 +23,7 @@ using ecq_test::code_source;
 constexpr content contents[] = {ecq::dtype::fp32,     ecq::dtype::fp16,     ecq::dtype::bf16,
                                 ecq::dtype::fp8_e4m3, ecq::dtype::fp8_e5m2, std::nullopt};
 
-/// Elements whose symbols lie around one of them, up to 2 * `spread` in number, all other bits noise.
+/// Returns elements whose symbols lie up to 2 * `spread` to each side of one of them; all other bits are noise.
 bytes elements_of(content format, std::size_t count, unsigned spread) {
   code_source random(count + spread);
   const auto symbols = random.bell(count, spread);
@@ -56,7 +56,7 @@ class PairWarp : public testing::Test {};
 using coders = testing::Types<ecq::rans, ecq::tans, ecq::huffman>;
 TYPED_TEST_SUITE(PairWarp, coders, ecq_test::policy_names);
 
-// Chunk by chunk all elements, and a range of them, beside which nothing is written.
+// Joins all elements chunk by chunk, and a range of them, beside which nothing is written.
 TYPED_TEST(PairWarp, JoinsWhatWasEncoded) {
   std::size_t coded = 0;
   for (const content format : contents) {
@@ -100,7 +100,7 @@ TYPED_TEST(PairWarp, JoinsWhatWasEncoded) {
   EXPECT_GT(coded, 40U);
 }
 
-// Codes with raw bits: the same of narrow pairs, whose codes are complete once they are split.
+// Codes of narrow pairs get their raw bits; they are complete once they are split.
 TYPED_TEST(PairWarp, AddsTheRawBitsOfNarrowPairs) {
   for (unsigned raw_bits = 0; raw_bits <= 7; ++raw_bits) {
     for (const std::size_t count : {4097U, 4352U, 5119U}) {
@@ -130,14 +130,14 @@ TYPED_TEST(PairWarp, AddsTheRawBitsOfNarrowPairs) {
   }
 }
 
-/// What a sink of pairs makes of symbols that are `pairs` (of which a lane gets what a decoder would hand it).
+/// Hands `pairs` to a sink of pairs as symbols; each lane gets those that a decoder would hand it.
 template <ecq::warp_sink<ecq::host_warp> Sink>
 void feed(const std::vector<std::uint8_t>& pairs, Sink& sink) {
   for (std::uint32_t first = 0; first < pairs.size(); first += ecq::group_symbols) {
     const auto codes = ecq::host_lanes::each([&](std::uint32_t lane) {
       std::uint32_t four = 0;
       for (std::uint32_t i = 0; i < 4; ++i) {
-        // What stands behind the last pair is nobody's.
+        // Bytes behind the last pair are undefined.
         const std::size_t at = first + 4 * lane + i;
         four |= (at < pairs.size() ? std::uint32_t{pairs[at]} : 0xFFU) << (8 * i);
       }
@@ -149,7 +149,7 @@ void feed(const std::vector<std::uint8_t>& pairs, Sink& sink) {
   }
 }
 
-// Any pairs, lists and escapes, wrong ones among them: symbols and verdict are those of the definition.
+// For any pairs, lists and escapes, wrong ones among them, symbols and verdict are those of the definition.
 TEST(PairWarpSink, DoesAsTheDefinition) {
   code_source random(23);
   std::size_t refused = 0;
@@ -228,7 +228,7 @@ void expect_single_codes(std::uint32_t count, unsigned raw_bits) {
   EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(codes)), got)) << count << ", " << raw_bits << " raw bits";
 }
 
-// Codes go on in groups of 128 as from a stream without pairs and raw bits.
+// Codes are passed on in groups of 128, as from a stream without pairs and raw bits.
 TEST(PairWarpCodes, ComeToASinkOfSingleCodes) {
   for (const std::uint32_t count : {1U, 2U, 7U, 127U, 128U, 129U, 200U, 256U, 384U, 385U, 640U, 1000U}) {
     for (const unsigned raw_bits : {0U, 1U, 2U, 7U}) expect_single_codes(count, raw_bits);

@@ -1,4 +1,4 @@
-// Streams of one code: tables made for counts that are given.
+// Streams that share one code: their tables are made for given counts.
 
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ class SharedCounts : public testing::Test {};
 TYPED_TEST_SUITE(SharedCounts, ecq_test::all_coders, ecq_test::policy_names);
 
 TYPED_TEST(SharedCounts, GiveAllStreamsTheSameTable) {
-  // Of very different spread; the joint counts, and so the table, hold all of them.
+  // The parts differ much in spread; the joint counts, and so the table, hold all of them.
   std::vector<std::vector<std::uint8_t>> parts = {code_source(1).bell(40'000, 9), code_source(2).bell(3000, 2),
                                                   code_source(3).bell(1, 9), std::vector<std::uint8_t>(20'000, 130)};
   histogram joint;
@@ -55,7 +55,7 @@ TYPED_TEST(SharedCounts, GiveAllStreamsTheSameTable) {
   EXPECT_EQ(tables.empty(), TypeParam::id == ecq::coder_id::raw);
 }
 
-// In pairs: of what the counts make likely, and all of what they make possible.
+// In pairs, the list has the symbols that the counts make likely, and streams may have all that they make possible.
 TYPED_TEST(SharedCounts, GivePairsTheSameTableAndList) {
   for (const unsigned spread : {2U, 9U}) {  // 9 values, or 37 with some that are escaped
     std::vector<std::vector<std::uint8_t>> parts = {code_source(1).bell(40'001, spread), code_source(2).bell(6000, 1),

@@ -20,7 +20,8 @@ std::vector<std::byte> encode(std::span<const std::uint8_t> codes, const ecq::st
 
 ecq::coder_id coder_of(std::span<const std::byte> blob) { return ecq::encoded_stream::parse(blob)->coder(); }
 
-// Shares of 1/2, 1/4, ...: a Huffman code of no loss, whose table is smaller than one of frequencies.
+// Returns codes with shares of 1/2, 1/4, ...: a Huffman code has no loss, and its table is smaller than one of
+// frequencies.
 std::vector<std::uint8_t> halving(std::size_t size) {
   std::vector<std::uint8_t> codes(size);
   code_source random(3);

@@ -35,7 +35,7 @@ class StreamGoalOf : public testing::Test {};
 using coders = testing::Types<ecq::rans, ecq::rans_direct, ecq::tans, ecq::huffman>;
 TYPED_TEST_SUITE(StreamGoalOf, coders, ecq_test::policy_names);
 
-// Which would save wide alphabets a little.
+// Raw bits would save wide alphabets a little.
 TYPED_TEST(StreamGoalOf, DevicesHaveNoRawBitsOfCodes) {
   bool saves = false;
   for (const unsigned spread : {5U, 9U, 15U, 22U, 31U, 50U}) {

@@ -17,9 +17,9 @@ std::atomic<std::size_t> largest_allocation{0};
 
 }  // namespace
 
-// Every allocation of this test program passes here, so that those made on a liar's word are seen. Not inlined: GCC
-// takes a free() that it sees behind a `delete` for a mistake. The sanitizers' own forms must not be mixed with these:
-// std::stable_sort, for one, allocates by the form that does not throw.
+// All allocations of this test program pass here, so that those whose size a forged stream dictates are seen. Not
+// inlined: GCC takes a free() that it sees behind a `delete` for a mistake. The sanitizers' own forms must not be mixed
+// with these: std::stable_sort, for one, allocates by the form that does not throw.
 [[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   std::size_t seen = largest_allocation.load();
   while (seen < size && !largest_allocation.compare_exchange_weak(seen, size)) {
@@ -50,7 +50,7 @@ struct outcome {
   std::vector<std::uint8_t> codes;
 };
 
-// A hostile stream may claim up to 2^43 codes: what is decoded is bounded by what the honest one held.
+// A hostile stream may claim up to 2^43 codes, so no more are decoded than its original could have.
 outcome read(std::span<const std::byte> blob, bool verify_checksums = true) {
   largest_allocation = 0;
   const auto stream = ecq::encoded_stream::parse(blob);
@@ -63,7 +63,7 @@ outcome read(std::span<const std::byte> blob, bool verify_checksums = true) {
               std::vector<std::uint8_t>(static_cast<std::size_t>((std::min)(stream->size(), std::uint64_t{1} << 16)))};
   largest_allocation = 0;
   const auto done = ecq::decode_stream(ecq::cpu{}, *stream, 0, got.codes, {.verify_checksums = verify_checksums});
-  // A direct table, and a whole chunk of which a part is asked for.
+  // Memory for a direct table, and for a whole chunk of which only a part is asked for.
   EXPECT_LE(largest_allocation.load(),
             blob.size() + (std::max)(std::size_t{1} << 14, std::size_t{1} << stream->chunk_bits()));
   if (!done) got.verdict = done.error().code();
@@ -95,7 +95,7 @@ std::vector<bytes> examples() {
 TEST(HostileStream, IsRefusedWhenTruncatedAnywhere) {
   for (const bytes& good : examples()) {
     for (std::size_t size = 0; size < good.size(); ++size) {
-      // A copy of its own, so that reading beyond the end is seen.
+      // A copy of its own, so that a sanitizer sees reads beyond the end.
       const bytes cut(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size));
       ASSERT_EQ(read(cut).verdict, ecq::errc::truncated) << size;
     }
@@ -113,7 +113,7 @@ TEST(HostileStream, IsRefusedWithAnySingleBitFlipped) {
     for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
       bad[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
       ASSERT_NE(read(bad).verdict, ecq::errc::ok) << "bit " << bit;
-      read(bad, false);  // whatever it gives, it reads and writes nothing that it must not
+      read(bad, false);  // any result, but no access out of bounds
       bad[bit / 8] = good[bit / 8];
     }
   }
@@ -198,7 +198,7 @@ TEST(HostileStream, IsRefusedWhenItsDirectoryLies) {
   }
 }
 
-// What a later version may add and an old reader may skip, or must not.
+// Sections that a later version may add, and that an old reader may skip or must refuse.
 TEST(HostileStream, UnknownSectionsAreSkippedUnlessRequired) {
   const auto codes = code_source(7).bell(2500, 1);
   bytes blob = encode(codes, {.chunk_bits = 10});
@@ -243,7 +243,7 @@ TEST(HostileStream, IsRefusedWhenItsTablesLie) {
     for (const unsigned wrong : {0U, 1U, 2U, 63U, 255U}) {
       if (good[at] == static_cast<std::byte>(wrong)) continue;
       const outcome got = read_with(good, at, static_cast<std::uint8_t>(wrong));
-      // Other symbols in ascending order are other codes, as good as any.
+      // Other symbols in ascending order are as valid, and give other codes.
       const bool symbol = at >= tables + 4 && at < tables + 4 + count;
       if (!symbol) {
         EXPECT_NE(got.verdict, ecq::errc::ok) << at - tables;
@@ -252,7 +252,7 @@ TEST(HostileStream, IsRefusedWhenItsTablesLie) {
   }
 }
 
-// States and words of a liar: refused, or codes, the same from both decoders; never more.
+// Forged states and words are refused or give codes, by both decoders alike.
 template <class Coder>
 void expect_that_both_decoders_agree_on_liars() {
   const bytes good = encode<Coder>(code_source(7).bell(700, 4));
@@ -288,7 +288,7 @@ TEST(HostileStream, ChunksOfALiarDecodeOrAreRefused) {
   expect_that_both_decoders_agree_on_liars<ecq::huffman_gaps>();
 }
 
-// Table records of a liar, who also tries other coders.
+// Forged table records, and other coders for the right ones.
 TEST(HostileStream, TablesOfALiarDecodeOrAreRefused) {
   for (const bytes& good :
        {encode<ecq::tans>(code_source(6).bell(300, 2)), encode<ecq::huffman>(code_source(7).bell(300, 2)),

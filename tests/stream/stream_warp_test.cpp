@@ -49,7 +49,8 @@ struct laid_out {
     stream.entries = entries.data();
   }
 
-  /// Elements [first, last), chunk by chunk; 0xEE where the stream is bad, of which `verdict` tells, or a failure.
+  /// Returns elements [first, last), decoded chunk by chunk, with 0xEE where the stream is bad. `verdict` tells of
+  /// that; without it, the test fails.
   template <class Coding>
   bytes decode(std::uint64_t first, std::uint64_t last, ecq::errc* verdict = nullptr) const {
     const ecq::chunk_decoder<host_warp, Coding> decoder(stream, entries.data(), ecq_test::word_ring());
@@ -110,8 +111,8 @@ class StreamWarpOnATrellis : public testing::Test {};
 using coders = testing::Types<ecq::rans, ecq::tans, ecq::huffman, ecq::raw>;
 TYPED_TEST_SUITE(StreamWarpOnATrellis, coders, ecq_test::policy_names);
 
-/// Single codes, pairs, and narrow pairs with and without raw bits, on every trellis, some with several periods a
-/// chunk.
+/// Returns options for single codes, pairs, and narrow pairs with and without raw bits, on every trellis, some with
+/// several periods per chunk.
 std::vector<ecq::stream_options> options_on_a_trellis() {
   std::vector<ecq::stream_options> all;
   for (const ecq::trellis& walk : {ecq::trellis{2, 10}, {3, 10}, {3, 11}, {4, 11}, {5, 10}}) {
@@ -141,7 +142,7 @@ TYPED_TEST(StreamWarpOnATrellis, GivesCodesOfAnyRange) {
   }
 }
 
-// Damage is met where the host meets it, and what it leaves unnoticed gives the same codes.
+// Damage is detected where the host detects it, and damage that is not detected gives the same codes.
 TYPED_TEST(StreamWarpOnATrellis, RejectsWhatTheHostRejects) {
   for (const ecq::stream_options& options : options_on_a_trellis()) {
     const auto path = ecq_test::random_path(*options.trellis, 3000, 2);

@@ -45,7 +45,7 @@ codes_of_bytes decoded(const bytes& blob, std::uint64_t first, std::size_t count
   return codes;
 }
 
-/// Single codes, pairs, and narrow pairs with and without raw bits.
+/// Returns options for single codes, pairs, and narrow pairs with and without raw bits.
 std::vector<stream_options> pairings() {
   return {{.chunk_bits = 11},
           {.chunk_bits = 11, .pairs = true},
@@ -82,7 +82,7 @@ TYPED_TEST(TrellisStream, BringsEverySizeAndRangeBack) {
   }
 }
 
-// All that follows the header is the stream of the indices.
+// All that follows the header equals the stream of the indices.
 TYPED_TEST(TrellisStream, IsTheStreamOfTheIndices) {
   for (stream_options options : pairings()) {
     for (const trellis& walk : walks()) {
@@ -181,7 +181,7 @@ TEST(TrellisStreams, OptionsOutOfRangeAreRefused) {
   }
 }
 
-/// What a liar's header gets from the library; the decoder of the document agrees whether it is a stream.
+/// Returns the library's verdict on a forged header. The decoder of the document must agree whether it is a stream.
 errc verdict_with(bytes blob, unsigned kind, unsigned period_bits) {
   blob[45] = static_cast<std::byte>(kind);
   blob[46] = static_cast<std::byte>(period_bits);
@@ -216,7 +216,7 @@ TEST(TrellisStreams, HeadersThatLieAreRefused) {
   }
 }
 
-// ECQ_UPDATE_GOLDEN=1 in the environment writes them anew, for a new format version.
+// Compares a committed stream. With ECQ_UPDATE_GOLDEN=1 in the environment, writes it anew, for a new format version.
 template <class Coder>
 void expect_golden(const std::string& name, std::size_t count, const stream_options& options) {
   const auto path = random_path(*options.trellis, count, 2);

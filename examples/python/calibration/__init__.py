@@ -1,1 +1,1 @@
-"""What calibrate.py consists of."""
+"""The parts of calibrate.py."""

@@ -1,4 +1,4 @@
-"""What a user is told."""
+"""Messages to the user."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 class Failure(Exception):
-    """Told in one line."""
+    """A failure that is reported in one line."""
 
 
 def progress(text: str = "") -> None:

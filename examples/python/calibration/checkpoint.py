@@ -1,4 +1,4 @@
-"""Folders of safetensors files, read and written."""
+"""Reads and writes folders of safetensors files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def files_of(model: pathlib.Path) -> List[pathlib.Path]:
 
 
 def tensors_of(model: pathlib.Path) -> Iterator[Tuple[str, List[int], str]]:
-    """Names, shapes and types, from the headers."""
+    """Yields names, shapes and types, from the headers."""
     for path in files_of(model):
         with open(path, "rb") as file:
             for name, entry in json.loads(file.read(int.from_bytes(file.read(8), "little"))).items():
@@ -32,7 +32,7 @@ def tensors_of(model: pathlib.Path) -> Iterator[Tuple[str, List[int], str]]:
 
 
 def stored_names(model: torch.nn.Module, modules: Dict[str, torch.nn.Module], folder: pathlib.Path) -> Dict[str, str]:
-    """What the checkpoint calls the weights of modules: checkpoints of a model without head lack its prefix."""
+    """Returns the checkpoint's names of the weights of modules. Checkpoints of a model without head lack its prefix."""
     shapes = {name: shape for name, shape, _ in tensors_of(folder)}
     prefix, names = getattr(model, "base_model_prefix", "") + ".", {}
     for name, module in modules.items():
@@ -45,7 +45,7 @@ def stored_names(model: torch.nn.Module, modules: Dict[str, torch.nn.Module], fo
 
 def write_checkpoint(source: pathlib.Path, out: pathlib.Path, config: Dict[str, Any],
                      replaced: Dict[str, Callable[[torch.Tensor], Dict[str, torch.Tensor]]]) -> None:
-    """Copies a checkpoint, with other tensors in the place of some. Appears in `out` once it is complete."""
+    """Copies a checkpoint, with some of its tensors replaced. The copy appears in `out` once it is complete."""
     out.parent.mkdir(parents=True, exist_ok=True)
     partial = out.parent / f".{out.name}.{os.getpid()}"
     partial.mkdir()

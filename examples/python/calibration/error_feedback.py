@@ -1,4 +1,4 @@
-"""Codes of a matrix by what it is multiplied with, and their steps."""
+"""Codes of a matrix by the moments of its inputs, and their steps."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .answers import Failure, progress
 
 MOST = 127  # the largest code
 COLUMNS = 64  # of a block within which errors are fed back one by one
-SAMPLED = 1 << 20  # weights of a matrix, at most, by which steps are searched for
+SAMPLED = 1 << 20  # most weights of a matrix by which steps are searched for
 
 
 class Factor:
-    """What the moments of an input say, for all matrices with this input. H + d = R R^T, R upper triangular.
+    """The factored moments of an input, for all matrices with this input. H + d = R R^T, R upper triangular.
 
     d is the share `damping` of the mean of H's diagonal.
     """
@@ -38,7 +38,7 @@ class Factor:
             self.correction = correction * solved.t().float()  # a (C - H) (H + d)^-1
 
     def codes(self, weights: torch.Tensor, scale: float) -> torch.Tensor:
-        """Int8, outputs x inputs. An error of one column is made up for by those behind it."""
+        """Returns Int8 codes, outputs x inputs. The columns behind a column make up for its error."""
         errors = weights if self.correction is None else weights + weights @ self.correction
         errors = errors.clone()  # weights, until their column is rounded
         codes = torch.empty_like(errors, dtype=torch.int8)
@@ -55,7 +55,7 @@ class Factor:
 
 
 def entropy_of(codes: torch.Tensor) -> float:
-    """Bits an element."""
+    """Returns bits per element."""
     counts = torch.bincount(codes.flatten().long() + MOST).double()
     shares = counts[counts > 0] / codes.numel()
     return -(shares * shares.log2()).sum().item()
@@ -63,7 +63,8 @@ def entropy_of(codes: torch.Tensor) -> float:
 
 def scales_for(matrices: Dict[str, torch.Tensor], factors: Dict[str, float],
                bits: float) -> Tuple[Dict[str, float], float]:
-    """Steps of factor * rms * 2^x, with the x at which rounded weights have that entropy, as BF16 stores them; 2^x."""
+    """Returns steps of factor * rms * 2^x, rounded to BF16, and 2^x, with the x at which rounded weights have `bits`
+    bits of entropy."""
     samples, extents = {}, {}
     for name, weights in matrices.items():
         progress(f"reading {name}")
@@ -98,7 +99,7 @@ def scales_for(matrices: Dict[str, torch.Tensor], factors: Dict[str, float],
 
 
 def step_factors(names: List[str], path: Optional[pathlib.Path]) -> Dict[str, float]:
-    """(sensitivity / geometric mean)^(-3/8) of the tensors named in the file, 1 for others."""
+    """Returns (sensitivity / geometric mean)^(-3/8) of the tensors named in the file, 1 for others."""
     if path is None:
         return dict.fromkeys(names, 1.0)
     try:

@@ -1,4 +1,4 @@
-"""The layers of a decoder: where they are, what they are called with, and what their matrices see."""
+"""The layers of a decoder: their places, their arguments, and the inputs of their matrices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .texts import loss_of
 
 
 class Call:
-    """The arguments of a layer, but for the states that it takes from the layer before."""
+    """The arguments of a layer, except for the states that it takes from the layer before."""
 
     def __init__(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]):
         self.args, self.kwargs = args, kwargs
@@ -32,7 +32,8 @@ class Call:
 
 
 def layers_of(model: torch.nn.Module) -> Tuple[str, torch.nn.ModuleList]:
-    """The longest list of modules of one class that is within no other list (as experts are), and its name."""
+    """Returns the name of the longest list of modules of one class, and the list. Lists within others, such as those of
+    experts, do not count."""
     lists = {name: module for name, module in model.named_modules() if isinstance(module, torch.nn.ModuleList)}
     lists = [(name, module) for name, module in lists.items() if len({type(member) for member in module}) == 1
              and not any(name.startswith(outer + ".") for outer in lists)]
@@ -42,17 +43,17 @@ def layers_of(model: torch.nn.Module) -> Tuple[str, torch.nn.ModuleList]:
 
 
 def is_matrix(module: torch.nn.Module) -> bool:
-    """Conv1D is what GPT-2 has for linear layers, transposed."""
+    """Returns whether a module is a linear layer, or Conv1D, which GPT-2 has in its place, transposed."""
     return isinstance(module, torch.nn.Linear) or type(module).__name__ == "Conv1D"
 
 
 def oriented(module: torch.nn.Module, weights: torch.Tensor) -> torch.Tensor:
-    """Outputs x inputs from what the module stores, and back."""
+    """Returns weights as outputs x inputs from the order that the module stores, or the reverse."""
     return weights if isinstance(module, torch.nn.Linear) else weights.t()
 
 
 class Recording:
-    """A forward pass of the whole model over all texts, and what its layers were called with."""
+    """A forward pass of the whole model over all texts, and the arguments of its layers."""
 
     def __init__(self, model: torch.nn.Module, layers: torch.nn.ModuleList, batches: List[torch.Tensor]):
         self.calls: List[List[Call]] = [[] for _ in layers]  # of layers, of batches
@@ -80,7 +81,7 @@ class Recording:
 
 
 def inputs_of(matrix: torch.nn.Module, call: Call, layer: torch.nn.Module, states: torch.Tensor) -> torch.Tensor:
-    """Tokens x inputs: what a matrix of the layer is multiplied with."""
+    """Returns the inputs of a matrix of the layer, tokens x inputs."""
     caught = [torch.empty(0, oriented(matrix, matrix.weight).shape[1], device=states.device)]
     hook = matrix.register_forward_pre_hook(lambda _, args: caught.append(args[0].reshape(-1, args[0].shape[-1])))
     call.run(layer, states)
@@ -89,7 +90,8 @@ def inputs_of(matrix: torch.nn.Module, call: Call, layer: torch.nn.Module, state
 
 
 def groups_of(layer: torch.nn.Module, call: Call, states: torch.Tensor) -> List[List[str]]:
-    """The names of matrices that share an input, in the order of computation. Those not called are in none."""
+    """Returns groups of names of matrices that share an input, in the order of computation. Matrices that are not
+    called are in none."""
     inputs: List[torch.Tensor] = []  # kept, so that no other takes its place in memory
     groups: List[List[str]] = []
 

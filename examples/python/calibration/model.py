@@ -1,4 +1,4 @@
-"""A model quantised layer after layer, from its folder to others."""
+"""Quantises a model layer by layer, from its folder to others."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Calibration:
             rows += len(seen)
             moments = (seen.t() @ seen).double()
             second = second + moments
-            # Experts may get other tokens than in the original model, which says nothing about what to make up for.
+            # Experts may get other tokens than in the original model, which then does not tell what to make up for.
             aligned = len(plain) == len(seen) == states[0].shape[:-1].numel()
             cross = cross + ((plain.t() @ seen).double() if aligned else moments)
         if rows == 0 or (rows < len(second) and not self.given.few_tokens):
@@ -85,7 +85,7 @@ class Calibration:
 def quantised_layers(path: str, layers: torch.nn.ModuleList, recording: Recording, scales: Dict[str, float],
                      step: float, types: Dict[str, torch.dtype],
                      given: argparse.Namespace) -> Tuple[Dict[str, torch.Tensor], float]:
-    """Quantises in place, with moments damped for `step`. The codes, and their entropy in bits per weight."""
+    """Quantises in place, with moments damped for `step`. Returns the codes, and their entropy in bits per weight."""
     work = Calibration(recording, scales, damping_at(step), types, given)
     for number, layer in enumerate(layers):
         work.quantise_layer(number, f"{path}.{number}", layer)

@@ -1,4 +1,4 @@
-"""Texts that a model writes itself, and how well it predicts them."""
+"""Texts that a model writes itself, and its loss on them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BATCH = 16  # texts at a time
 
 
 def sampled(logits: torch.Tensor) -> torch.Tensor:
-    """A token for each row, from rows x tokens x vocabulary, at temperature 1."""
+    """Samples a token for each row, from rows x tokens x vocabulary, at temperature 1."""
     last = logits[:, -1].float()
     if not last.isfinite().all():
         raise Failure("NaN or infinity in the logits of a text")
@@ -21,8 +21,8 @@ def sampled(logits: torch.Tensor) -> torch.Tensor:
 
 
 def own_texts(model: torch.nn.Module, given: argparse.Namespace, config: Dict[str, Any]) -> torch.Tensor:
-    """Tokens, texts x window, sampled at temperature 1. A text that ends gives way to another."""
-    # Only what the file says: transformers has defaults that need not be tokens of this model.
+    """Returns tokens, texts x window, sampled at temperature 1. A text that ends gives way to another."""
+    # Only from the file: transformers has defaults that need not be tokens of this model.
     begin, ends = config.get("bos_token_id"), config.get("eos_token_id")
     ends = torch.tensor([] if ends is None else ends if isinstance(ends, list) else [ends], device=given.device)
     vocabulary = model.get_input_embeddings().weight.shape[0]
@@ -53,7 +53,7 @@ def own_texts(model: torch.nn.Module, given: argparse.Namespace, config: Dict[st
 
 
 def loss_of(model: torch.nn.Module, batches: List[torch.Tensor]) -> float:
-    """Nats a token."""
+    """Returns nats per token."""
     total = 0.0
     for number, batch in enumerate(batches):
         progress(f"measuring: batch {number + 1} of {len(batches)}")

@@ -48,7 +48,7 @@ std::vector<huffman_case> huffman_cases() {
   add("many", count(31, 0), 0, 31);
   add("3 raw bits", count(31, 3), 3, 31);
   add("7 raw bits", count(31, 7), 7, 31);
-  // Words of up to 16 bits, longer than kernels look up at once: for the rarest codes, and for the commonest.
+  // Code words of up to 16 bits, longer than kernels look up at once: for the rarest codes, and for the commonest.
   for (const bool commonest : {false, true}) {
     ecq::histogram fibonacci;
     std::uint64_t a = 1;

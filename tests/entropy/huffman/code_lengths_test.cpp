@@ -32,7 +32,8 @@ bool is_complete(const ecq::histogram& codes, const ecq::code_lengths& lengths) 
   return sum == 1;
 }
 
-// The least cost of all codes of at most `limit` bits, by trying every sequence of lengths that ascends as counts fall.
+// Returns the least cost of all codes of at most `limit` bits. It tries every sequence of lengths that ascends as
+// counts fall.
 std::uint64_t least_cost(const std::vector<std::uint64_t>& falling, std::size_t at, unsigned shortest, unsigned limit,
                          std::uint64_t space) {
   if (at == falling.size()) return 0;

@@ -13,7 +13,7 @@ namespace {
 using entry = ecq::huffman_multi_entry;
 using table = ecq::huffman_table<32>;
 
-/// Symbol i is 2^-i as common as symbol 0.
+/// Returns a table in which symbol i is 2^-i as common as symbol 0.
 table halving(unsigned symbols) {
   ecq::histogram coded;
   for (unsigned i = 0; i < symbols; ++i) coded.counts[i] = std::uint64_t{1} << (symbols - i);
@@ -39,7 +39,7 @@ TEST(HuffmanMultiLut, FindsWhatSingleLookUpsFindOneByOne) {
       EXPECT_EQ(entry::starts(found), starts);
       EXPECT_EQ(entry::length(steps), used);
       ASSERT_LE(used, ecq::huffman_multi::bits);
-      // It stops only where the next word would not end within the bits, or where there is no more room.
+      // An entry stops only where the next code word would not end within the bits, or where the entry is full.
       if (entry::count(steps) < entry::most) {
         EXPECT_GT(used + ecq::huffman_entry::length(wide.view().look_up(bits >> used)), ecq::huffman_multi::bits);
       }

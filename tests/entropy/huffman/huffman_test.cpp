@@ -26,7 +26,7 @@ table table_for(const ecq::histogram& coded, unsigned limit = table::limit) {
 
 using coded_chunk = ecq_test::coded_chunk<ecq::huffman>;
 
-// By both kinds of look-up tables, which agree.
+// Decodes by both kinds of look-up tables, which must agree.
 ecq_test::decoded_chunk decode(const coded_chunk& chunk, const table& code, ecq::split_map map) {
   auto wide = chunk.decode(ecq::huffman::lut_decoder<ecq::huffman_wide>(code, map));
   const auto cascade = chunk.decode(ecq::huffman::lut_decoder<ecq::huffman_cascade>(code, map));
@@ -41,10 +41,10 @@ struct table_case {
   std::string name;
   table code;
   ecq::split_map map;
-  std::vector<std::uint8_t> codes;  ///< among them each symbol of the table
+  std::vector<std::uint8_t> codes;  ///< contain each symbol of the table
 };
 
-// Counts of Fibonacci's numbers make the longest words; `first` on ascending or down from there.
+// Fibonacci counts give the longest code words. Symbols ascend from `first`, or descend from it if `down`.
 table_case fibonacci(const char* name, unsigned symbols, unsigned limit, unsigned first, bool down) {
   ecq::histogram coded;
   std::vector<std::uint8_t> codes;
@@ -77,7 +77,7 @@ std::vector<table_case> all_cases() {
   cases.push_back(fibonacci("17 symbols, 16 bits", 17, 16, 0, false));
   cases.push_back(fibonacci("60 symbols cut to 16 bits", 60, 16, 100, false));
   cases.push_back(fibonacci("60 symbols cut to 9 bits", 60, 9, 255, true));
-  // Exponents from 240 on, infinity and NaN among them, are where pointers of the papers' tables lie.
+  // The papers' tables have their pointers in the place of the exponents from 240 on, which include infinity and NaN.
   cases.push_back(fibonacci("all exponents", 256, 16, 255, true));
   return cases;
 }
@@ -98,7 +98,7 @@ TEST(Huffman, DecodesWhatItEncodedAtEveryLength) {
   }
 }
 
-// Words are the information of the code, less what stays in the states: 0 to 15 bits of each lane.
+// Words hold the bits of all code words but those that stay in the states: 0 to 15 bits of each lane.
 TEST(Huffman, TakesTheBitsOfItsCode) {
   for (const table_case& with : all_cases()) {
     std::uint64_t bits = 0;
@@ -151,7 +151,7 @@ TEST(HuffmanTable, RecordsThatLieAreRefused) {
         std::size_t position = 0;
         const auto read = table::read(bad, position, with.map);
         if (!read) continue;
-        // Another symbol in order, or a shorter table: codes as good as any.
+        // Another symbol in ascending order, or a shorter table, is as valid as the original.
         ASSERT_TRUE((at >= 4 && at < 4 + with.code.count) || at == 2) << with.name << ' ' << at << ' ' << wrong;
       }
     }
@@ -172,16 +172,16 @@ TEST(HuffmanTable, LengthsMustFillTheCodeSpace) {
     return read ? ecq::errc::ok : read.error().code();
   };
   EXPECT_EQ(verdict({2, 1, 2, 0, 5, 9, 1, 1}), ecq::errc::ok);
-  EXPECT_EQ(verdict({2, 2, 2, 0, 5, 9, 1, 2}), ecq::errc::corrupt);         // 3/4
-  EXPECT_EQ(verdict({2, 1, 3, 0, 5, 9, 11, 1, 1, 1}), ecq::errc::corrupt);  // 3/2
-  EXPECT_EQ(verdict({2, 0, 2, 0, 5, 9, 0, 0}), ecq::errc::corrupt);         // no bits for two
-  EXPECT_EQ(verdict({2, 1, 1, 0, 5, 1}), ecq::errc::corrupt);               // a bit for one
+  EXPECT_EQ(verdict({2, 2, 2, 0, 5, 9, 1, 2}), ecq::errc::corrupt);         // Kraft sum 3/4
+  EXPECT_EQ(verdict({2, 1, 3, 0, 5, 9, 11, 1, 1, 1}), ecq::errc::corrupt);  // Kraft sum 3/2
+  EXPECT_EQ(verdict({2, 0, 2, 0, 5, 9, 0, 0}), ecq::errc::corrupt);         // two symbols of no bits
+  EXPECT_EQ(verdict({2, 1, 1, 0, 5, 1}), ecq::errc::corrupt);               // one symbol of one bit
   EXPECT_EQ(verdict({2, 17, 2, 0, 5, 9, 17, 17}), ecq::errc::corrupt);      // too long
   EXPECT_EQ(verdict({2, 255, 2, 0, 5, 9, 1, 255}), ecq::errc::corrupt);     // far too long
-  EXPECT_EQ(verdict({2, 2, 2, 0, 5, 9, 1, 1}), ecq::errc::corrupt);         // another longest
-  EXPECT_EQ(verdict({2, 1, 2, 0, 9, 9, 1, 1}), ecq::errc::corrupt);         // symbols that do not ascend
-  EXPECT_EQ(verdict({2, 0, 0, 0}), ecq::errc::corrupt);                     // none
-  EXPECT_EQ(verdict({1, 1, 2, 0, 5, 9, 1, 1}), ecq::errc::unsupported);     // another mapping
+  EXPECT_EQ(verdict({2, 2, 2, 0, 5, 9, 1, 1}), ecq::errc::corrupt);         // wrong longest length
+  EXPECT_EQ(verdict({2, 1, 2, 0, 9, 9, 1, 1}), ecq::errc::corrupt);         // symbols do not ascend
+  EXPECT_EQ(verdict({2, 0, 0, 0}), ecq::errc::corrupt);                     // no symbols
+  EXPECT_EQ(verdict({1, 1, 2, 0, 5, 9, 1, 1}), ecq::errc::unsupported);     // unknown mapping
 }
 
 TEST(HuffmanCascade, NeedsFewTables) {

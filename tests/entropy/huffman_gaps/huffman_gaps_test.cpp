@@ -18,7 +18,7 @@ namespace {
 using ecq_test::code_source;
 using table = ecq::huffman_gaps::table;
 
-// In one pass, and in two phases by the body of a group of threads: both agree.
+// Decodes in one pass, and in two phases by the body of a group of threads; both must agree.
 struct decoders {
   decoders(const table& by, ecq::split_map with) : code(by), map(with), once(by, with) {}
 
@@ -53,7 +53,8 @@ struct table_case {
   std::vector<std::uint8_t> codes;
 };
 
-// `symbols` exponents, each half as common as the one before: from `first` down, so that infinity and NaN may lead.
+// Returns a case of `symbols` exponents from `first` down, each half as common as the one before. The commonest may be
+// that of infinity and NaN.
 table_case halving(const char* name, unsigned symbols, unsigned limit, unsigned first) {
   ecq::histogram coded;
   std::vector<std::uint8_t> codes;
@@ -113,12 +114,12 @@ TEST(HuffmanGaps, TakesWindowsGapsAndPositions) {
 TEST(HuffmanGaps, StoresWhatWouldGrow) {
   const auto with = all_cases()[4];
   EXPECT_TRUE(stored({with.code, with.map, with.codes}));
-  // Codes that the table takes for the rarest: 32 bits each.
+  // The rarest codes of the table, with 32 bits each.
   const auto rare = all_cases()[6];
   EXPECT_TRUE(stored({rare.code, rare.map, std::vector<std::uint8_t>(5000, 255 - 32)}));
 }
 
-// Whatever is changed in header, positions, gaps and padding is noticed; other code words are other codes or refused.
+// Every change to header, positions, gaps and padding is detected; changed code words give other codes or are refused.
 TEST(HuffmanGaps, RefusesHeadersPositionsAndGapsThatLie) {
   for (const table_case& with : all_cases()) {
     const decoders by(with.code, with.map);
@@ -163,7 +164,7 @@ TEST(HuffmanGaps, DamagedCodeWordsAreSafe) {
   }
 }
 
-// Code words, gaps and positions of chunks that have several stretches.
+// Damages code words, gaps and positions of chunks that have several stretches.
 TEST(HuffmanGaps, JudgesDamageToManyStretchesAsTheTwoPhasesDo) {
   for (const table_case& with : all_cases()) {
     const decoders by(with.code, with.map);
@@ -193,7 +194,7 @@ TEST(HuffmanGaps, DecodesChunksSideBySideAsAlone) {
     }
     for (std::size_t damaged = 0; damaged <= parts.size(); ++damaged) {
       std::vector<coded_chunk> chunks = parts;
-      // Half of what lies behind the header.
+      // Damages the byte in the middle of the chunk's words.
       if (damaged < parts.size()) chunks[damaged].words[chunks[damaged].words.size() / 2] ^= std::byte{0x55};
       std::vector<ecq::chunk_bytes> views;
       std::vector<std::vector<std::uint8_t>> outs;

@@ -12,7 +12,7 @@
 
 namespace {
 
-// An encoder finds the slot of each rank from which a decoder finds the rank.
+// Expects the encoder to find for each rank the slot from which the decoder finds that rank.
 void expect_inverse(const std::vector<std::uint32_t>& frequencies, unsigned bucket_bits) {
   const ecq::alias_table aliases = ecq::alias_table::build(frequencies, bucket_bits);
   const ecq::detail::alias_encoding encoding(frequencies, aliases);
@@ -37,7 +37,8 @@ TEST(AliasEncoding, FindsTheSlotOfEachRank) {
   for (std::size_t count = 2; count <= 64; ++count) expect_inverse(ecq_test::random_frequencies(random, count));
 }
 
-// Buckets that are all their own or all their alias's, and symbols that give all their slots away.
+// Buckets that belong wholly to their own symbol or wholly to their alias, and symbols whose slots all lie in other
+// buckets.
 TEST(AliasEncoding, TakesFullAndEmptyBuckets) {
   expect_inverse(std::vector<std::uint32_t>(64, 1024));
   expect_inverse(std::vector<std::uint32_t>(32, 2048));

@@ -15,8 +15,8 @@
 
 namespace {
 
-// What kernels read from registers is what the alias table says of every slot. Symbols are in descending order, so that
-// a code is not the number of its symbol.
+// Expects kernels to read from registers what the alias table says of every slot. Symbols are in descending order, so
+// that a code is not the number of its symbol.
 template <unsigned BucketBits>
 void expect_same(const std::vector<std::uint32_t>& frequencies) {
   ecq::rans_table table{.mapping = ecq::slot_mapping::alias, .bucket_bits = BucketBits, .frequencies = {}};
@@ -55,7 +55,8 @@ TEST(AliasLookup, SaysWhatTheTableSays) {
   for (std::size_t count = 2; count <= 64; ++count) expect_same(ecq_test::random_frequencies(random, count));
 }
 
-// Buckets that are all their own or all their alias's, and symbols that give all their slots away.
+// Buckets that belong wholly to their own symbol or wholly to their alias, and symbols whose slots all lie in other
+// buckets.
 TEST(AliasLookup, TakesFullAndEmptyBuckets) {
   expect_same(std::vector<std::uint32_t>(64, 1024));
   expect_same(std::vector<std::uint32_t>(32, 2048));

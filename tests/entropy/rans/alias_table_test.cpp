@@ -9,7 +9,7 @@
 
 namespace {
 
-// Every slot is one symbol's, and the ranks of a symbol are 0 .. frequency - 1, each once.
+// Expects every slot to belong to one symbol, and the ranks of a symbol to be 0 .. frequency - 1, each once.
 void expect_bijection(const std::vector<std::uint32_t>& frequencies, unsigned bucket_bits) {
   const ecq::alias_table table = ecq::alias_table::build(frequencies, bucket_bits);
   std::vector<std::vector<bool>> seen;

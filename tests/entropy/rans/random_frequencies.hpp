@@ -7,7 +7,7 @@
 
 namespace ecq_test {
 
-/// Frequencies of `count` symbols, each at least 1, which sum to 2^16.
+/// Returns random frequencies of `count` symbols, each at least 1, whose sum is 2^16.
 inline std::vector<std::uint32_t> random_frequencies(std::mt19937& random, std::size_t count) {
   std::vector<std::uint32_t> frequencies(count, 1);
   std::uint32_t left = 65536 - static_cast<std::uint32_t>(count);

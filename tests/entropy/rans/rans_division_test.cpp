@@ -10,8 +10,8 @@ std::uint64_t quotient(const ecq::rans_division& division, std::uint32_t frequen
   return (state * division.reciprocal(frequency) + division.addend()) >> (32 + division.shift(frequency));
 }
 
-/// By how much a quotient is off grows with the state, so the first and the last states of some quotients, the greatest
-/// among them, stand for all.
+/// Expects exact quotients. The error of a quotient grows with the state, so the first and the last states of some
+/// quotients, the greatest among them, stand for all.
 void expect_exact(const ecq::rans_division& division, std::uint32_t frequency) {
   const std::uint64_t quotients = std::uint64_t{1} << (32 - division.scale_bits);
   for (const std::uint64_t of : {std::uint64_t{0}, std::uint64_t{1}, quotients / 2, quotients - 1}) {
@@ -20,7 +20,7 @@ void expect_exact(const ecq::rans_division& division, std::uint32_t frequency) {
   }
 }
 
-/// States of the first and the last quotients, converted as AVX-512 does, and in two parts, as AVX2 does.
+/// The states of the first and the last quotients, converted at once, as AVX-512 does, and in two parts, as AVX2 does.
 TEST(FloatDivision, IsTheQuotientOrOneLess) {
   using division = ecq::detail::float_division;
   for (const unsigned scale_bits : {division::min_scale_bits, 16U}) {

@@ -35,7 +35,7 @@ std::vector<rans_case> all_cases() {
   add("direct 12", 0, 12, 0, 31);
   add("direct 14", 0, 14, 1, 31);
   add("constant", 5, 0, 4, 0);
-  // The greatest frequencies there are, and 1.
+  // The greatest possible frequencies, beside 1.
   for (const auto& [name, buckets, scale] :
        {std::tuple("alias32, 65535 : 1", 5U, 16U), {"direct 12, 4095 : 1", 0U, 12U}}) {
     ecq::histogram skewed;
@@ -62,7 +62,8 @@ std::vector<rans_case> all_cases() {
   return cases;
 }
 
-// Which of two ways kernels look up can be said from outside, so that both are tested (kernels.other_gathers).
+// The environment can choose either of the two ways in which kernels look up, so that both are tested
+// (kernels.other_gathers).
 TEST(LookupKernels, AreThoseThatTheEnvironmentNames) {
   const char* const named = std::getenv("ECQ_GATHERS");
   const bool other = named != nullptr && std::string_view(named) == "other";

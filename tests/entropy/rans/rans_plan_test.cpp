@@ -40,7 +40,7 @@ void expect_plan_of_the_cpu(const ecq::histogram& codes, planned& made, unsigned
   EXPECT_TRUE(std::equal(plan.frequencies, plan.frequencies + count, table.frequencies.frequencies.begin()));
 }
 
-/// Whether two splits cost the same, and none less.
+/// Expects the plan of the CPU. Returns whether two splits have the same cost and none costs less.
 template <class Coder>
 bool expect_plan_of_the_cpu(const ecq::histogram& codes) {
   constexpr bool direct = std::is_same_v<Coder, ecq::rans_direct>;
@@ -80,7 +80,7 @@ TEST(RansPlan, IsThePlanOfTheCpuForFewCodes) {
   }
 }
 
-// Of splits that cost the same the one with the fewest raw bits counts.
+// Of splits with the same cost, the one with the fewest raw bits is chosen.
 TEST(RansPlan, IsThePlanOfTheCpuWhereTwoSplitsCostTheSame) {
   for (const auto& [first, second] : {std::pair(1U, 20U), std::pair(2U, 24U), std::pair(3U, 26U)}) {
     ecq::histogram codes;

@@ -66,10 +66,10 @@ TEST(RansTable, RefusesRecordsThatLie) {
   EXPECT_EQ(with(1, 4), ecq::errc::corrupt);      // bucket bits
   EXPECT_EQ(with(1, 7), ecq::errc::corrupt);
   EXPECT_EQ(with(2, 0), ecq::errc::corrupt);        // no symbols
-  EXPECT_EQ(with(2, 33), ecq::errc::corrupt);       // more than buckets
-  EXPECT_EQ(with(5, 3), ecq::errc::corrupt);        // symbol not ascending
+  EXPECT_EQ(with(2, 33), ecq::errc::corrupt);       // more symbols than buckets
+  EXPECT_EQ(with(5, 3), ecq::errc::corrupt);        // symbols do not ascend
   EXPECT_EQ(with(7, 1), ecq::errc::corrupt);        // padding
-  EXPECT_EQ(with(12, 9), ecq::errc::corrupt);       // frequencies do not sum up
+  EXPECT_EQ(with(12, 9), ecq::errc::corrupt);       // wrong sum of frequencies
   EXPECT_EQ(verdict(good, 1), ecq::errc::corrupt);  // symbol 200 with a raw bit
   auto direct = good;
   direct[0] = std::byte{1};

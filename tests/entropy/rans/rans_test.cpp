@@ -73,7 +73,7 @@ TEST(Rans, DecodesWhatItEncodedAtEveryLength) {
   }
 }
 
-// Each symbol as often as the table says: 65535 : 1 is where reciprocals and limits are at their bounds.
+// At frequencies of 65535 : 1, reciprocals and limits are at their bounds.
 TEST(Rans, TakesExtremeFrequencies) {
   for (const bool rare_first : {false, true}) {
     ecq::rans_table table{.mapping = ecq::slot_mapping::alias, .bucket_bits = 5, .frequencies = {}};
@@ -91,7 +91,7 @@ TEST(Rans, TakesExtremeFrequencies) {
   }
 }
 
-// A damaged chunk is refused by both decoders or by none, and where both take it, they agree on its codes.
+// Both decoders or neither refuse a damaged chunk; where both accept it, they agree on its codes.
 TEST(Rans, WarpAndScalarAgreeOnDamagedChunks) {
   for (const table_case& with : all_cases()) {
     const auto codes = code_source(5).bell(333, with.spread);
@@ -137,11 +137,11 @@ TEST(RansPlan, CodesNarrowAlphabetsByAliasTables) {
   EXPECT_EQ(narrow.tables[0].bucket_bits, 5U);
   const auto middle = plan_of(source.bell(1 << 20, 12));
   EXPECT_EQ(middle.tables[0].mapping, ecq::slot_mapping::alias);
-  // Flat but for the lowest bit: splitting costs nothing, so the wide alphabet is halved and halved.
+  // A flat distribution: splitting costs nothing, so the wide alphabet is halved repeatedly.
   const auto flat = plan_of(source.below(1 << 20, 128));
   EXPECT_EQ(flat.tables[0].mapping, ecq::slot_mapping::alias);
   EXPECT_GE(flat.map.bits, 1U);
-  // Every second code is 0: a split would lose the best of it.
+  // Every second code is 0; a split would lose most of what that saves.
   auto sparse = source.below(1 << 20, 256);
   for (std::size_t i = 0; i < sparse.size(); i += 2) sparse[i] = 0;
   const auto wide = plan_of(sparse);

@@ -67,7 +67,7 @@ TEST(Tans, StaysWithinOnePercentOfTheEntropy) {
   constexpr std::size_t size = std::size_t{1} << 18;
   for (const unsigned spread : {0U, 1U, 2U, 5U, 14U, 31U}) {
     auto codes = code_source(spread).bell(size, spread);
-    for (std::size_t i = 0; i < size; i += 100) codes[i] = 7;  // below half a bit where nothing else varies
+    for (std::size_t i = 0; i < size; i += 100) codes[i] = 7;  // less than half a bit where nothing else varies
     const ecq::histogram counted = ecq::count_codes(ecq::cpu{}, codes).operator*();
     const auto plan = ecq::tans::plan(std::span(&counted, 1));
     const coded_chunk chunk(plan.tables[0], plan.map, codes);
@@ -84,7 +84,7 @@ TEST(Tans, DamagedChunksAreRefusedOrDecoded) {
       for (std::size_t bit = 0; bit < 8 * (good.*part).size(); ++bit) {
         coded_chunk bad = good;
         (bad.*part)[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
-        verdict(bad);  // whatever it is, nothing is read or written that must not be
+        verdict(bad);  // any verdict, but no access out of bounds
       }
     }
     for (std::size_t kept = 0; kept < good.words.size(); kept += 2) {

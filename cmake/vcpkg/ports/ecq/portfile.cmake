@@ -1,5 +1,6 @@
-# An overlay port: it builds the checkout that it lies in, so there is nothing to download. vcpkg knows a package by the
-# files of its port alone. To install again after a change to the sources, remove it first and pass --no-binarycaching.
+# An overlay port: it builds the checkout that it lies in, so there is nothing to download. vcpkg identifies a package
+# only by the files of its port. To install again after a change to the sources, remove it first and pass
+# --no-binarycaching.
 get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../../../.." ABSOLUTE)
 
 vcpkg_check_features(
