@@ -19,7 +19,7 @@ int report(const ecq::error& error) {
 
 int main() try {
   if (!onednn_product::is_there()) {
-    std::puts("oneDNN multiplies no BF16 on this processor");
+    std::puts("oneDNN does not support BF16 on this processor");
     return 0;
   }
   constexpr std::size_t rows = 1024, columns = 2048, batch = 256;

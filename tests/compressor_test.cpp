@@ -347,7 +347,7 @@ TEST(Compressor, NamesAShapeThatTheWeightsDoNotFill) {
     const auto refused = ecq::compressor<>{{.lambda = 1}}.compress(cpu{}, block);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code(), errc::invalid_argument);
-    EXPECT_NE(refused.error().message().find("'up_proj': 8 x 16 weights for a shape of "), std::string_view::npos)
+    EXPECT_NE(refused.error().message().find("'up_proj': 8 x 16 weights do not fit shape "), std::string_view::npos)
         << refused.error().message();
   }
   const std::vector<ecq::named_weights> block = {{"up_proj", matrix, {2, 4, 16}}};

@@ -165,9 +165,9 @@ std::string answer_to() {
 
 TEST(UserPolicies, WhatNoDecoderTakesIsNotPacked) {
   EXPECT_EQ(answer_to<lie::none>(), "");
-  EXPECT_NE(answer_to<lie::code>().find("1 codes are 127, which is no number in fp8_e4m3"), std::string::npos);
+  EXPECT_NE(answer_to<lie::code>().find("1 codes are 127, which is not a number in fp8_e4m3"), std::string::npos);
   EXPECT_NE(answer_to<lie::scale>().find("matrix 0: scale 5 is not finite"), std::string::npos);
-  EXPECT_NE(answer_to<lie::huge_scale>().find("beyond FP32"), std::string::npos);
+  EXPECT_NE(answer_to<lie::huge_scale>().find("beyond the range of FP32"), std::string::npos);
   EXPECT_NE(answer_to<lie::no_groups>().find("layout"), std::string::npos);
   EXPECT_NE(answer_to<lie::other_shape>().find("layout"), std::string::npos);
   EXPECT_NE(answer_to<lie::no_such_groups>().find("layout"), std::string::npos);
@@ -202,8 +202,8 @@ TEST(UserPolicies, ScalesHaveToBePositive) {
   constexpr auto bits = [](float value) { return std::bit_cast<std::uint32_t>(value); };
   EXPECT_EQ(answer(search_for<bits(0.5F)>()), "");
   EXPECT_EQ(answer(search_for<bits(-1.0F)>()),
-            "matrix 0: the search 'search_for' found a scale of -1.000000 for row 5, column 0");
-  EXPECT_NE(answer(search_for<bits(0.0F)>()).find("a scale of 0"), std::string::npos);
+            "matrix 0: scale search 'search_for' returned the invalid scale -1.000000 for row 5, column 0");
+  EXPECT_NE(answer(search_for<bits(0.0F)>()).find("the invalid scale 0"), std::string::npos);
   EXPECT_NE(answer(search_for<bits(std::numeric_limits<float>::quiet_NaN())>()).find("row 5"), std::string::npos);
   EXPECT_NE(answer(search_for<bits(std::numeric_limits<float>::infinity())>()).find("row 5"), std::string::npos);
 }
@@ -248,7 +248,8 @@ TEST(UserPolicies, LayoutsAreThoseOfTheWeights) {
       ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::scaled_quantizer<ecq::absmax_search, per_row_and_one>>{}.compress(
           matrix_view(weights.data(), rows, columns));
   ASSERT_FALSE(packed);
-  EXPECT_EQ(packed.error().to_string(), "invalid argument: matrix 0: layout of 257 x 512 for weights of 256 x 512");
+  EXPECT_EQ(packed.error().to_string(),
+            "invalid argument: matrix 0: layout of 257 x 512 does not fit weights of 256 x 512");
 }
 
 TEST(UserPolicies, IntegersAreWeightsWithScalesAlone) {

@@ -78,7 +78,7 @@ result<double> largest_error() {
   const device_memory flag(8);
   ECQ_TRY(block, image.upload(gpu, memory.memory));
   if (block.stream.view.raw_bits != 0) {
-    return ecq::error(ecq::errc::unsupported, "codes with raw bits: a smaller alphabet is wanted");
+    return ecq::error(ecq::errc::unsupported, "codes with raw bits; use a smaller alphabet");
   }
   ECQ_CHECK(check_cuda(cudaMemcpyAsync(input.memory, x.data(), columns * sizeof(float), cudaMemcpyHostToDevice),
                        "copying the vector"));

@@ -370,7 +370,7 @@ result<bool> show(const options& how) {
   ECQ_TRY(resident, made->time(false));
   ECQ_TRY(decoding, made->time(true));
   cudaDeviceProp device{};
-  ECQ_CHECK(check_cuda(cudaGetDeviceProperties(&device, 0), "asking for the device"));
+  ECQ_CHECK(check_cuda(cudaGetDeviceProperties(&device, 0), "querying the device"));
   if (how.json) {
     std::printf(
         "{\"gpu\": \"%s\", \"layers\": %zu, \"hidden\": %zu, \"batch\": %zu, \"bits\": %.4f, \"equal\": %s, "

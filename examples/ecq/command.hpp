@@ -86,8 +86,7 @@ inline CLI::Validator seekable_name() {
       [](std::string& name) {
         if (name != "-") return std::string();
         return std::string(
-            "standard output cannot be sought in, as writing a checkpoint needs, or replaced as a whole; name a file "
-            "('./-' is one called '-')");
+            "standard output is neither seekable nor replaceable as a whole; name a file ('./-' for one named '-')");
       },
       "", "");
 }

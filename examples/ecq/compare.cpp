@@ -353,7 +353,7 @@ ecq::result<std::vector<block>> choose(const compare_options& given, const ecq::
   }
   if (blocks.empty()) {
     return ecq::error(ecq::errc::not_found, "'", given.input, "': no weights of two or more dimensions",
-                      (given.tensor.empty() ? "" : " called '" + given.tensor + "'"));
+                      (given.tensor.empty() ? "" : " named '" + given.tensor + "'"));
   }
   return blocks;
 }
@@ -473,7 +473,7 @@ tool::plot as_plot(const compare_options& given, const std::vector<row>& rows, s
 ecq::result<void> run(const compare_options& given) {
   ECQ_TRY(model, ecq::checkpoint::open(given.input));
   ECQ_TRY(compressed, ecq::is_container(given.input));
-  if (compressed) return ecq::error(ecq::errc::invalid_argument, "'", given.input, "': it is compressed already");
+  if (compressed) return ecq::error(ecq::errc::invalid_argument, "'", given.input, "' is already compressed");
   ECQ_TRY(picture, tool::open_picture(given.picture, model));
   ECQ_TRY(blocks, choose(given, model));
   std::size_t tensors = 0;

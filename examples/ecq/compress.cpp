@@ -31,7 +31,7 @@ ecq::result<void> run(const compress_options& given) {
   read_part(given.part, how.part);
   const bool for_folder = tool::is_for_folder(given.input, given.output);
   if (how.part.count > 1 && !for_folder) {
-    return ecq::error(ecq::errc::invalid_argument, "--part is for folders that become folders");
+    return ecq::error(ecq::errc::invalid_argument, "--part needs a folder or index as input and a folder as output");
   }
 
   const tool::stopwatch clock;

@@ -226,7 +226,8 @@ inline ecq::result<ecq::compress_options> compress_arguments::to_options() const
   how.keep_non_finite = keep_non_finite;
   how.max_file_bytes = max_shard_bytes;
   if (max_shard_bytes != 0 && !is_for_folder(input, output)) {
-    return ecq::error(ecq::errc::invalid_argument, "--max-shard-size is for folders that become folders");
+    return ecq::error(ecq::errc::invalid_argument,
+                      "--max-shard-size needs a folder or index as input and a folder as output");
   }
   return how;
 }

@@ -34,7 +34,7 @@ inline std::string about_exceptions(const ecq::compress_report& report, bool fol
     text += "  no match         for the pattern '" + printable(pattern) + "'\n";
   }
   for (const std::string& pattern : report.without_effect) {
-    text += "  no effect        of the pattern '" + printable(pattern) + "': what it matches stays as it is\n";
+    text += "  no effect        of the pattern '" + printable(pattern) + "': all that it matches stays as it is\n";
   }
   if (report.exact != 0) {
     text += "  exact weights    " + grouped(report.exact) + " at 96 bits each\n";
@@ -67,7 +67,7 @@ inline std::string summary(const compress_arguments& given, const ecq::compress_
                      std::to_string(tensors) + " tensors of " + std::to_string(report.blocks) + " blocks; " +
                      std::to_string(report.passed_through) + " tensors passed through\n" +
                      about_exceptions(report, is_for_folder(given.input, given.output)) + "  bits per weight  " +
-                     decimal(report.bits_per_weight, 3) + " with scales, without the file's header (entropy " +
+                     decimal(report.bits_per_weight, 3) + " including scales, excluding the file's header (entropy " +
                      decimal(report.entropy, 3);
   if (given.is_entrollm()) text += "; of all codes together " + decimal(report.joint_entropy, 3);
   text += ")\n  file             " + bytes(report.input_bytes) + " -> " + bytes(report.file_bytes) + " (" +
@@ -75,8 +75,8 @@ inline std::string summary(const compress_arguments& given, const ecq::compress_
   if (!given.lossless && !given.is_entrollm()) {
     text += "  lambda           " + significant(report.lambda, 4);
     if (is_below_target(given, report)) {
-      text += ", which is AbsMax: codes get no finer";
-      if (given.trellis_bits()) text += " on a trellis; those of --method entquant do, where few weights stand out";
+      text += ", which is AbsMax: codes cannot be any finer";
+      if (given.trellis_bits()) text += " on a trellis; those of --method entquant can, where few weights stand out";
     }
     text += '\n';
   }

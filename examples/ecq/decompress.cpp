@@ -22,8 +22,8 @@ ecq::result<void> run(const decompress_options& given) {
   if (!given.type.empty()) how.type = given.type == "bf16" ? ecq::dtype::bf16 : ecq::dtype::fp32;
   std::error_code ignored;
   if (std::filesystem::is_directory(given.input, ignored) && !tool::is_for_folder(given.input, given.output)) {
-    return ecq::error(ecq::errc::invalid_argument, "a folder becomes a folder, and '", given.output,
-                      "' is called like a file");
+    return ecq::error(ecq::errc::invalid_argument, "the output for a folder must be a folder, but '", given.output,
+                      "' is named like a file");
   }
   const tool::stopwatch clock;
   tool::progress_bar bar(given.quiet);

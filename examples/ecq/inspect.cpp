@@ -136,7 +136,7 @@ ecq::result<void> run(const inspect_options& given) {
   if (report.container) {
     std::cout << tool::grouped(report.weights) << " weights compressed to " << tool::decimal(report.bits_per_weight, 3)
               << " bits each (entropy " << tool::decimal(report.entropy, 3) << ") in " << report.blocks << " blocks; "
-              << report.passed_through << " tensors as they were; ";
+              << report.passed_through << " tensors left as they were; ";
     if (!report.tool.empty()) std::cout << "written by " << tool::printable(report.tool) << "; ";
   } else {
     std::cout << report.passed_through << " tensors, none compressed; ";

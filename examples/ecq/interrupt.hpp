@@ -38,7 +38,7 @@ inline void on_quiet_interrupt(int) {
 }
 
 inline void on_bus_error(int) {
-  leave(": input/output error: the input could not be read any more, or became shorter, while it was in use\n", 1);
+  leave(": input/output error: the input became shorter or unreadable while in use\n", 1);
 }
 
 inline void handle(int signal, void (*handler)(int)) {

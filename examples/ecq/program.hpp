@@ -59,7 +59,7 @@ class program {
     if (std::cout.flush()) return code;
     pollfd output{STDOUT_FILENO, POLLOUT, 0};
     if (::poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP)) != 0) return closed_pipe;
-    return complain("input/output error: standard output", failed);
+    return complain("input/output error: cannot write to standard output", failed);
   }
 
   int parse_and_run(int argc, char** argv, add_commands add) const {

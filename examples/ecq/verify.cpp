@@ -80,12 +80,12 @@ ecq::result<void> run(const verify_options& given) {
     tool::print(answer(given, report));
   } else if (!given.quiet) {
     if (report.compared) std::cout << distortions(report) << '\n';
-    std::cout << tool::printable(given.input) << ": " << report.checksums << " checksums hold";
+    std::cout << tool::printable(given.input) << ": " << report.checksums << " checksums match";
     if (report.compared) {
       const auto compressed = std::count_if(report.tensors.begin(), report.tensors.end(),
                                             [](const ecq::tensor_verification& tensor) { return tensor.compressed; });
       std::cout << "; " << compressed << " tensors compressed, the other "
-                << report.tensors.size() - static_cast<std::size_t>(compressed) << " equal to the original ones"
+                << report.tensors.size() - static_cast<std::size_t>(compressed) << " equal to the original"
                 << (report.same_file ? "; the same file, byte for byte" : "");
     }
     std::cout << '\n';

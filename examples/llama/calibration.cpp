@@ -101,7 +101,9 @@ ecq::result<std::vector<matrix_sensitivity>> calibrate(
     const model& from, thread_pool& pool, std::span<const std::uint32_t> prompt, const calibration_options& how,
     const std::function<void(std::string_view stage, std::size_t done, std::size_t total)>& progress) {
   const model_config& config = from.config();
-  if (!(how.lambda >= 0)) return ecq::error(ecq::errc::invalid_argument, "a lambda of ", how.lambda);
+  if (!(how.lambda >= 0)) {
+    return ecq::error(ecq::errc::invalid_argument, "lambda is ", how.lambda, ", not a number of at least 0");
+  }
   forward_pass pass(from, pool);
   ECQ_TRY(texts, own_texts(pass, config, prompt, how.texts, [&](std::size_t done) {
             if (progress) progress("writing texts", done, how.texts.tokens);

@@ -38,7 +38,8 @@ ecq::result<void> check_same_shape(const model_config& original, const model_con
         size{"num_local_experts", original.mixture.experts, other.mixture.experts},
         size{"num_experts_per_tok", original.mixture.chosen, other.mixture.chosen}}) {
     if (of_original == of_other) continue;
-    return ecq::error(ecq::errc::invalid_argument, name, " is ", of_other, ", that of the original is ", of_original);
+    return ecq::error(ecq::errc::invalid_argument, name, " is ", of_other, ", but that of the original is ",
+                      of_original);
   }
   return {};
 }
@@ -49,7 +50,8 @@ ecq::result<prediction_difference> compare_predictions(window_reader original, w
                                                        const std::function<void(std::size_t, std::size_t)>& progress) {
   ECQ_TRY(windows, text_windows::of(config, tokens, how));
   if (other.vocabulary() != config.vocabulary) {
-    return ecq::error(ecq::errc::invalid_argument, "vocabularies of ", other.vocabulary(), " and ", config.vocabulary);
+    return ecq::error(ecq::errc::invalid_argument, "vocabularies of ", other.vocabulary(), " and ", config.vocabulary,
+                      " tokens differ");
   }
   std::array<window_reader, 2> readers{std::move(original), std::move(other)};
   struct costs {

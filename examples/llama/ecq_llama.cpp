@@ -165,7 +165,7 @@ template <class Value>
 void check_given_once(const std::string& option, std::vector<Value> values) {
   std::sort(values.begin(), values.end());
   if (std::adjacent_find(values.begin(), values.end()) == values.end()) return;
-  throw CLI::ValidationError(option, "one of them is given twice");
+  throw CLI::ValidationError(option, "a value is given twice");
 }
 
 void add_compare(CLI::App& app, tool::action& chosen) {

@@ -224,12 +224,13 @@ ecq::result<void> forward_pass::check(std::span<const std::uint32_t> tokens, con
     return ecq::error(ecq::errc::invalid_argument, tokens.size(), " tokens in a pass, not 1 to ", most_tokens);
   }
   if (tokens.size() > cache.positions() - cache.length()) {
-    return ecq::error(ecq::errc::invalid_argument, cache.length() + tokens.size(), " tokens, the context has ",
+    return ecq::error(ecq::errc::invalid_argument, cache.length() + tokens.size(), " tokens, but the context has only ",
                       cache.positions());
   }
   for (const std::uint32_t token : tokens) {
     if (token < config_.vocabulary) continue;
-    return ecq::error(ecq::errc::invalid_argument, "token ", token, ", the vocabulary has ", config_.vocabulary);
+    return ecq::error(ecq::errc::invalid_argument, "token ", token, " is outside the vocabulary of ",
+                      config_.vocabulary);
   }
   return {};
 }

@@ -18,9 +18,9 @@ static_assert(detail::tokens_per_pass <= forward_pass::most_tokens);
 ecq::result<generation> generate(forward_pass& pass, const model_config& config, std::span<const std::uint32_t> prompt,
                                  const generation_options& how,
                                  const std::function<void(std::span<const std::uint32_t>)>& progress) {
-  if (prompt.empty()) return ecq::error(ecq::errc::invalid_argument, "prompt: no tokens");
+  if (prompt.empty()) return ecq::error(ecq::errc::invalid_argument, "prompt has no tokens");
   if (prompt.size() > config.positions) {
-    return ecq::error(ecq::errc::invalid_argument, "prompt: ", prompt.size(), " tokens, the context has ",
+    return ecq::error(ecq::errc::invalid_argument, "prompt has ", prompt.size(), " tokens, but the context has only ",
                       config.positions);
   }
   kv_cache cache(config);

@@ -51,8 +51,8 @@ ecq::result<json> read_json_object(const std::filesystem::path& path) {
   ECQ_TRY(file, ecq::mapped_file::open(path));
   const auto bytes = file.bytes();
   if (bytes.size() > ecq::file_limits::header_bytes) {
-    return ecq::error(ecq::errc::limit_exceeded, "'", path.string(), "': ", bytes.size(), " bytes, at most ",
-                      ecq::file_limits::header_bytes, " are read");
+    return ecq::error(ecq::errc::limit_exceeded, "'", path.string(), "': ", bytes.size(),
+                      " bytes, more than the limit of ", ecq::file_limits::header_bytes);
   }
   auto parsed = parse_json_object({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   if (!parsed) return std::move(parsed).error().within("'", path.string(), "'");

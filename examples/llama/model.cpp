@@ -39,7 +39,7 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
 ecq::result<model> model::open(const std::filesystem::path& path, weight_mode mode, const ecq::cpu& backend,
                                const ecq::progress_callback& report_progress, ecq::activation_type activations) {
   if (activations != ecq::activation_type::fp32 && mode != weight_mode::fused) {
-    return ecq::error(ecq::errc::invalid_argument, "rounded activations are for mode fused");
+    return ecq::error(ecq::errc::invalid_argument, "rounded activations need mode fused");
   }
   ECQ_TRY(config, read_model_config(folder_of(path)));
   try {
@@ -133,10 +133,10 @@ ecq::result<void> model::check_others() const {
     if (!outcome) return;
     const std::string_view name = tensor.name;
     const auto unsupported = [&](const char* what) {
-      return ecq::error(ecq::errc::unsupported, "tensor '", name, "': ", what, " that config.json does not speak of");
+      return ecq::error(ecq::errc::unsupported, "tensor '", name, "': ", what, " that config.json does not mention");
     };
     if (name.starts_with(beyond)) {
-      outcome = ecq::error(ecq::errc::corrupt, "tensor '", name, "': config.json has ", config_.layers, " layers");
+      outcome = ecq::error(ecq::errc::corrupt, "tensor '", name, "': config.json has only ", config_.layers, " layers");
     } else if ((name.starts_with("model.") || name == "lm_head.bias") && !known.contains(name)) {
       if (name.ends_with(".bias")) outcome = unsupported("a bias");
       if (name.ends_with("norm.weight")) outcome = unsupported("a norm");

@@ -83,7 +83,7 @@ ecq::result<void> read_window(const json& from, family which, model_config& to) 
   if (slides) return unsupported("sliding_window");
   const json* types = find_member(from, "layer_types");
   if (types == nullptr) return {};
-  if (!types->is_array()) return ecq::error(ecq::errc::corrupt, "layer_types: no array");
+  if (!types->is_array()) return ecq::error(ecq::errc::corrupt, "layer_types: not an array");
   for (const json& one : *types) {
     if (one != "full_attention") return unsupported("layer_types: ", one.dump(), ", not \"full_attention\"");
   }
@@ -122,11 +122,13 @@ ecq::result<void> read_mixture(const json& from, family which, model_config& to)
   ECQ_TRY(experts, integer_member(from, name, 1, config_limits::experts, is_mixtral ? 8U : 128U));
   if (local && find_member(from, "num_experts") != nullptr) {
     ECQ_TRY(same, integer_member(from, "num_experts", 1, config_limits::experts));
-    if (same != experts) return ecq::error(ecq::errc::corrupt, "num_experts: ", same, ", num_local_experts: ", experts);
+    if (same != experts) {
+      return ecq::error(ecq::errc::corrupt, "num_experts is ", same, ", but num_local_experts is ", experts);
+    }
   }
   ECQ_TRY(chosen, integer_member(from, "num_experts_per_tok", 1, experts, chosen_by_default));
   if (chosen > experts) {
-    return ecq::error(ecq::errc::corrupt, "num_experts_per_tok: ", chosen, " of ", experts, " experts");
+    return ecq::error(ecq::errc::corrupt, "num_experts_per_tok: ", chosen, ", more than the ", experts, " experts");
   }
   to.mixture = {experts, chosen, true, expert_names::mixtral};
   if (is_mixtral) return {};
@@ -136,7 +138,7 @@ ecq::result<void> read_mixture(const json& from, family which, model_config& to)
   ECQ_TRY(intermediate, integer_member(from, "moe_intermediate_size", 1, config_limits::width, 768));
   to.intermediate = intermediate;
   ECQ_TRY(step, integer_member(from, "decoder_sparse_step", 1, config_limits::layers, 1));
-  if (step != 1) return unsupported("decoder_sparse_step ", step, ", not 1: layers without experts");
+  if (step != 1) return unsupported("decoder_sparse_step ", step, ", not 1: some layers have no experts");
   const json* const dense = find_member(from, "mlp_only_layers");
   if (dense != nullptr && !dense->empty()) return unsupported("mlp_only_layers ", dense->dump());
   return {};

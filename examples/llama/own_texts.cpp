@@ -16,10 +16,11 @@ ecq::result<std::vector<std::vector<std::uint32_t>>> own_texts(
   const std::size_t longest = (std::min)(config.positions, forward_pass::most_tokens);
   if (how.tokens == 0 || how.window < 2 || how.window > longest) {
     return ecq::error(ecq::errc::invalid_argument, how.tokens, " tokens in texts of ", how.window,
-                      ", not at least 1, in texts of 2 to ", longest);
+                      "; expected at least 1, in texts of 2 to ", longest);
   }
   if (prompt.empty() || prompt.size() >= how.window) {
-    return ecq::error(ecq::errc::invalid_argument, "texts of ", how.window, " tokens that begin with ", prompt.size());
+    return ecq::error(ecq::errc::invalid_argument, "texts of ", how.window, " tokens cannot begin with a prompt of ",
+                      prompt.size());
   }
   std::vector<std::vector<std::uint32_t>> texts;
   std::size_t done = 0;
@@ -28,7 +29,7 @@ ecq::result<std::vector<std::vector<std::uint32_t>>> own_texts(
     ECQ_TRY(made,
             generate(pass, config, prompt, {.tokens = how.window - prompt.size(), .temperature = 1, .seed = seed}));
     if (made.tokens.empty() && texts.empty() && seed - how.seed == 100) {
-      return ecq::error(ecq::errc::invalid_argument, "the model ends each of 100 texts at once");
+      return ecq::error(ecq::errc::invalid_argument, "the model ended each of 100 texts immediately");
     }
     if (made.tokens.empty()) continue;
     auto& text = texts.emplace_back(prompt.begin(), prompt.end());

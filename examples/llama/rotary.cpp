@@ -34,7 +34,7 @@ const json& parameters_in(const json& config) {
 /// Rejects parameters that not all layers share.
 ecq::result<void> check_shared(const json& parameters) {
   for (const auto& [name, value] : parameters.items()) {
-    if (value.is_object()) return ecq::error(ecq::errc::unsupported, "rotary embeddings of '", name, "' alone");
+    if (value.is_object()) return ecq::error(ecq::errc::unsupported, "rotary embeddings for '", name, "' alone");
   }
   return {};
 }

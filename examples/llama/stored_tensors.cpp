@@ -77,7 +77,7 @@ ecq::result<const stored_tensor*> stored_tensors::expect(std::string_view name,
   if (tensor == nullptr) return ecq::error(ecq::errc::not_found, "tensor '", name, "' is missing");
   if (!std::ranges::equal(tensor->shape, shape)) {
     return ecq::error(ecq::errc::corrupt, "tensor '", name, "': its shape is ", text_of(tensor->shape),
-                      ", config.json needs ", text_of(shape));
+                      ", but config.json needs ", text_of(shape));
   }
   if (!tensor->type) {
     return ecq::error(ecq::errc::unsupported, "tensor '", name, "': elements of type ", tensor->type_name,
@@ -101,7 +101,7 @@ ecq::result<void> stored_tensors::add(const ecq::container_reader& container) {
 
 ecq::result<void> stored_tensors::add(const stored_tensor& tensor) {
   if (by_name_.emplace(tensor.name, tensor).second) return {};
-  return ecq::error(ecq::errc::corrupt, "tensor '", tensor.name, "' is there twice");
+  return ecq::error(ecq::errc::corrupt, "tensor '", tensor.name, "' occurs twice");
 }
 
 }  // namespace llama

@@ -80,7 +80,7 @@ ecq::result<void> read_weights(const model& from, thread_pool& pool, std::span<s
 ecq::result<super_weights> find_super_weights(const model& from, thread_pool& pool,
                                               std::span<const std::uint32_t> tokens, const super_weight_options& how) {
   if (!(how.threshold >= 0)) {
-    return ecq::error(ecq::errc::invalid_argument, "a threshold of ", how.threshold, ", not 0 or more");
+    return ecq::error(ecq::errc::invalid_argument, "threshold is ", how.threshold, ", not 0 or more");
   }
   if (tokens.empty()) return ecq::error(ecq::errc::invalid_argument, "no tokens");
   struct peaks {

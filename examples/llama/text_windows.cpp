@@ -37,13 +37,13 @@ ecq::result<text_windows> text_windows::of(const model_config& config, std::span
   const std::size_t all = tokens.size() / (how.window + 1);
   const std::size_t count = how.windows == 0 ? all : (std::min)(all, how.windows);
   if (count == 0) {
-    return ecq::error(ecq::errc::invalid_argument, "text of ", tokens.size(), " tokens, one window takes ",
+    return ecq::error(ecq::errc::invalid_argument, "text has ", tokens.size(), " tokens, but one window takes ",
                       how.window + 1);
   }
   const auto odd = std::ranges::find_if(tokens, [&](std::uint32_t token) { return token >= config.vocabulary; });
   if (odd != tokens.end()) {
     return ecq::error(ecq::errc::invalid_argument, "token ", *odd, " at position ", std::distance(tokens.begin(), odd),
-                      " of the text, the vocabulary has ", config.vocabulary);
+                      " of the text is outside the vocabulary of ", config.vocabulary);
   }
   return text_windows(tokens, how.window, count);
 }

@@ -26,11 +26,11 @@ ecq::result<tokenizer> tokenizer::load(const std::filesystem::path& folder, std:
     for (const char* const other : {"tokenizer.model", "tokenizer_config.json", "vocab.json"}) {
       if (!std::filesystem::exists(folder / other, ignored)) continue;
       return ecq::error(ecq::errc::unsupported, "'", (folder / other).string(),
-                        "': a tokenizer without tokenizer.json, the only file that is read");
+                        "': tokenizers are read only from tokenizer.json");
     }
     if (vocabulary >= 256) return of_bytes();
     return ecq::error(ecq::errc::not_found, "'", path.string(), "': no tokenizer, and a vocabulary of ", vocabulary,
-                      " tokens does not hold all bytes");
+                      " tokens is too small for all bytes");
   }
   ECQ_TRY(parsed, read_json_object(path));
   auto made = parse(parsed, vocabulary);
@@ -65,8 +65,8 @@ std::string tokenizer::decode(std::span<const std::uint32_t> tokens) const {
 ecq::result<void> tokenizer::check_composed(std::string_view text) {
   const auto odd = may_normalize(text);
   if (!odd) return {};
-  return ecq::error(ecq::errc::unsupported, "text with character ", *odd,
-                    ", which the normalizer NFC may change: normalize the text before");
+  return ecq::error(ecq::errc::unsupported, "text contains character ", *odd,
+                    ", which NFC may change; normalize the text first");
 }
 
 std::string tokenizer::normalize(std::string_view text) const {
@@ -123,8 +123,8 @@ ecq::result<void> tokenizer::add_bytes(std::string_view text, std::vector<std::u
   for (const char byte : text) {
     const auto value = static_cast<unsigned char>(byte);
     if (!byte_tokens_[value]) {
-      return ecq::error(ecq::errc::unsupported, "text with the byte ", static_cast<unsigned>(value),
-                        ", for which there is no token");
+      return ecq::error(ecq::errc::unsupported, "text contains byte ", static_cast<unsigned>(value),
+                        ", which has no token");
     }
     out.push_back(*byte_tokens_[value]);
   }

@@ -14,9 +14,9 @@ namespace {
 template <class Read>
 ecq::result<void> each_of(const json& sequence, const char* name, const Read& read) {
   const json* all = find_member(sequence, name);
-  if (all == nullptr || !all->is_array()) return ecq::error(ecq::errc::corrupt, name, ": no array");
+  if (all == nullptr || !all->is_array()) return ecq::error(ecq::errc::corrupt, name, ": not an array");
   for (const json& one : *all) {
-    if (text_member(one, "type") == "Sequence") return ecq::error(ecq::errc::unsupported, "a sequence in another");
+    if (text_member(one, "type") == "Sequence") return ecq::error(ecq::errc::unsupported, "a sequence within another");
     ECQ_CHECK(read(one));
   }
   return {};
@@ -41,7 +41,7 @@ ecq::result<void> tokenizer::read_pre_tokenizer(const json& from) {
   if (type == "Sequence") {
     return each_of(from, "pretokenizers", [&](const json& one) { return read_pre_tokenizer(one); });
   }
-  if (has_spelling_) return ecq::error(ecq::errc::unsupported, "type '", type, "' behind ByteLevel or Metaspace");
+  if (has_spelling_) return ecq::error(ecq::errc::unsupported, "type '", type, "' after ByteLevel or Metaspace");
   if (type == "ByteLevel") {
     ECQ_TRY(splits, flag_member(from, "use_regex", true));
     ECQ_TRY(prefix, flag_member(from, "add_prefix_space"));
@@ -64,13 +64,14 @@ ecq::result<void> tokenizer::read_pre_tokenizer(const json& from) {
       return {};
     }
   }
-  return ecq::error(ecq::errc::unsupported, "type '", type, "'", type == "Split" ? " by this pattern" : "",
+  return ecq::error(ecq::errc::unsupported, "type '", type, "'", type == "Split" ? " with this pattern" : "",
                     ", not ByteLevel, Metaspace, Digits or the Split of Llama 3 or Qwen2");
 }
 
 ecq::result<void> tokenizer::read_metaspace(const json& from) {
-  if (text_member(from, "replacement") != space_mark)
-    return ecq::error(ecq::errc::unsupported, "Metaspace by this mark");
+  if (text_member(from, "replacement") != space_mark) {
+    return ecq::error(ecq::errc::unsupported, "Metaspace with this replacement");
+  }
   ECQ_TRY(splits, flag_member(from, "split", true));
   if (splits) return ecq::error(ecq::errc::unsupported, "Metaspace that splits");
   const std::string_view scheme = text_member(from, "prepend_scheme");
@@ -103,7 +104,7 @@ ecq::result<void> tokenizer::read_normalizer(const json& from) {
     has_spelling_ = true;
     return {};
   }
-  return ecq::error(ecq::errc::unsupported, "type '", type, "', not NFC, or marks for spaces");
+  return ecq::error(ecq::errc::unsupported, "type '", type, "', neither NFC nor marks for spaces");
 }
 
 ecq::result<void> tokenizer::read_splitting(const json& from) {
@@ -118,17 +119,17 @@ ecq::result<void> tokenizer::read_splitting(const json& from) {
     if (!read) return std::move(read).error().within("pre_tokenizer");
   }
   if (has_spelling_) return {};
-  return ecq::error(ecq::errc::unsupported, "pre_tokenizer: is not byte-level, and no spaces become marks");
+  return ecq::error(ecq::errc::unsupported, "pre_tokenizer: neither byte-level nor with marks for spaces");
 }
 
 ecq::result<void> tokenizer::add_text(std::uint64_t token, std::string text, std::string_view name,
                                       std::size_t vocabulary) {
   if (token >= vocabulary) {
-    return ecq::error(ecq::errc::corrupt, "token '", name, "': its number is ", token, ", the model's vocabulary has ",
-                      vocabulary);
+    return ecq::error(ecq::errc::corrupt, "token '", name, "': its number is ", token,
+                      ", but the model's vocabulary has only ", vocabulary);
   }
   if (texts_.size() <= token) texts_.resize(token + 1);
-  if (texts_[token]) return ecq::error(ecq::errc::corrupt, "token '", name, "': another one has its number ", token);
+  if (texts_[token]) return ecq::error(ecq::errc::corrupt, "token '", name, "': another token has its number ", token);
   texts_[token] = std::move(text);
   return {};
 }
@@ -149,10 +150,10 @@ ecq::result<void> tokenizer::read_vocabulary(const json& bpe, std::size_t vocabu
   ECQ_TRY(whole, flag_member(bpe, "ignore_merges"));
   whole_pieces_ = whole;
   const json* tokens = find_member(bpe, "vocab");
-  if (tokens == nullptr || !tokens->is_object()) return ecq::error(ecq::errc::corrupt, "model: vocab: no object");
+  if (tokens == nullptr || !tokens->is_object()) return ecq::error(ecq::errc::corrupt, "model: vocab: not an object");
   for (const auto& [name, token] : tokens->items()) {
     const auto number = natural_of(token);
-    if (!number) return ecq::error(ecq::errc::corrupt, "model: vocab: '", name, "': no token number");
+    if (!number) return ecq::error(ecq::errc::corrupt, "model: vocab: '", name, "': not a token number");
     ECQ_CHECK(add_text(*number, text_of(spelling_, name), name, vocabulary));
     names_.emplace(name, static_cast<std::uint32_t>(*number));
   }
@@ -169,7 +170,7 @@ std::optional<std::uint32_t> tokenizer::token_of(const std::string& name) const 
 
 ecq::result<void> tokenizer::read_merges(const json& bpe) {
   const json* merges = find_member(bpe, "merges");
-  if (merges == nullptr || !merges->is_array()) return ecq::error(ecq::errc::corrupt, "model: merges: no array");
+  if (merges == nullptr || !merges->is_array()) return ecq::error(ecq::errc::corrupt, "model: merges: not an array");
   for (std::size_t index = 0; index < merges->size(); ++index) {
     const json& merge = (*merges)[index];
     std::string left, right;
@@ -188,7 +189,7 @@ ecq::result<void> tokenizer::read_merges(const json& bpe) {
     const auto merged = token_of(left + right);
     if (!one || !other || !merged) {
       return ecq::error(ecq::errc::corrupt, "model: merges[", index, "]: '", left, "' and '", right,
-                        "' are not tokens that make a token");
+                        "' are not tokens that merge into a token");
     }
     pairs_.add(*one, *other, *merged);
   }
@@ -198,10 +199,10 @@ ecq::result<void> tokenizer::read_merges(const json& bpe) {
 ecq::result<void> tokenizer::read_added(const json& from, std::size_t vocabulary) {
   const json* all = find_member(from, "added_tokens");
   if (all == nullptr) return {};
-  if (!all->is_array()) return ecq::error(ecq::errc::corrupt, "added_tokens: no array");
+  if (!all->is_array()) return ecq::error(ecq::errc::corrupt, "added_tokens: not an array");
   std::uint64_t next = names_.size();  // of the next token that is not in the vocabulary, whatever files say
   for (const json& one : *all) {
-    if (!one.is_object()) return ecq::error(ecq::errc::corrupt, "added_tokens: no array of objects");
+    if (!one.is_object()) return ecq::error(ecq::errc::corrupt, "added_tokens: not an array of objects");
     const std::string text(text_member(one, "content"));
     ECQ_TRY(token, integer_member(one, "id", 0, (std::uint64_t{1} << 32U) - 2));
     if (text.empty()) return ecq::error(ecq::errc::corrupt, "added_tokens: token ", token, " has no content");
@@ -216,7 +217,7 @@ ecq::result<void> tokenizer::read_added(const json& from, std::size_t vocabulary
                         known ? *known : next);
     }
     if (added_.has(text) || normalized_added_.has(normalize(text))) {
-      return ecq::error(ecq::errc::corrupt, "added_tokens: token '", text, "' is there twice");
+      return ecq::error(ecq::errc::corrupt, "added_tokens: token '", text, "' occurs twice");
     }
     if (known) texts_[token].reset();  // it stands for itself in text
     ECQ_CHECK(add_text(token, text, text, vocabulary));
@@ -238,7 +239,7 @@ ecq::result<void> tokenizer::read_begin(const json& from, std::size_t vocabulary
     const std::string_view type = text_member(one, "type");
     if (type == "ByteLevel") continue;  // says where tokens lie in the text
     if (type != "TemplateProcessing" || std::exchange(has_template, true)) {
-      return ecq::error(ecq::errc::unsupported, "post_processor: type '", type, "', not one TemplateProcessing");
+      return ecq::error(ecq::errc::unsupported, "post_processor: type '", type, "', not a single TemplateProcessing");
     }
     auto read = read_template(one, vocabulary);
     if (!read) return std::move(read).error().within("post_processor");
@@ -249,7 +250,7 @@ ecq::result<void> tokenizer::read_begin(const json& from, std::size_t vocabulary
 ecq::result<void> tokenizer::read_template(const json& from, std::size_t vocabulary) {
   const json* single = find_member(from, "single");
   const json* tokens = find_member(from, "special_tokens");
-  if (single == nullptr || !single->is_array()) return ecq::error(ecq::errc::corrupt, "single: no array");
+  if (single == nullptr || !single->is_array()) return ecq::error(ecq::errc::corrupt, "single: not an array");
   std::size_t texts = 0;
   for (const json& part : *single) {
     const json* special = part.is_object() ? find_member(part, "SpecialToken") : nullptr;
@@ -257,7 +258,7 @@ ecq::result<void> tokenizer::read_template(const json& from, std::size_t vocabul
     texts += text != nullptr && text_member(*text, "id") == "A";
     if (special == nullptr) continue;
     const std::string name(text_member(*special, "id"));
-    if (texts != 0) return ecq::error(ecq::errc::unsupported, "'", name, "' behind the text");
+    if (texts != 0) return ecq::error(ecq::errc::unsupported, "'", name, "' after the text");
     const json* token = tokens == nullptr ? nullptr : find_member(*tokens, name.c_str());
     const json* numbers = token == nullptr ? nullptr : find_member(*token, "ids");
     if (numbers == nullptr || !numbers->is_array()) {
@@ -272,7 +273,7 @@ ecq::result<void> tokenizer::read_template(const json& from, std::size_t vocabul
       begin_.push_back(static_cast<std::uint32_t>(*number));
     }
   }
-  if (texts != 1) return ecq::error(ecq::errc::unsupported, "single: the text ", texts, " times");
+  if (texts != 1) return ecq::error(ecq::errc::unsupported, "single: the text occurs ", texts, " times");
   return {};
 }
 

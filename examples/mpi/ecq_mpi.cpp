@@ -101,7 +101,8 @@ class processes {
 ecq::result<void> run(const tool::compress_arguments& given, const processes& all) {
   auto checked = given.to_options();
   if (checked && !tool::is_for_folder(given.input, given.output)) {
-    checked = ecq::error(ecq::errc::invalid_argument, "processes share the files of a folder, or of an index, out");
+    checked =
+        ecq::error(ecq::errc::invalid_argument, "ecq-mpi needs a folder or index as input and a folder as output");
   }
   if (!checked) return checked.error();
   ecq::compress_options how = std::move(*checked);
@@ -148,7 +149,7 @@ int run(int argc, char** argv, const processes& all) {
   }
   const ecq::result<void> outcome = run(*given, all);
   if (!outcome) return complain(outcome.error().to_string(), failed);
-  if (!std::cout.flush()) return complain("input/output error: standard output", failed);
+  if (!std::cout.flush()) return complain("input/output error: cannot write to standard output", failed);
   return 0;
 }
 

@@ -67,7 +67,7 @@ result<void> block_decoder::decode(const cpu& backend, std::span<const segment<E
       const packed_matrix& matrix = each.block->matrices_[each.matrix];
       if (matrix.is_bytes()) {
         return error(errc::invalid_argument, detail::label_of(matrix, each.matrix), ": bytes of ", matrix.element_type,
-                     ", no weights");
+                     ", not weights");
       }
       runs.push_back(each.block->runs_of(backend, each.matrix, each.first_row, each.out.rows()));
       ends.push_back(tasks += runs.back().count);
@@ -87,8 +87,8 @@ ECQ_INLINE result<void> block_decoder::decode_codes(const cpu& backend, std::siz
   ECQ_CHECK(check_range(matrix, first_row, rows, matrix < matrices_.size() ? matrices_[matrix].layout.columns : 0));
   const packed_matrix& source = matrices_[matrix];
   if (out.size() / size_of(source.format) != rows * source.layout.columns || out.size() % size_of(source.format)) {
-    return error(errc::invalid_argument, detail::label_of(source, matrix), ": ", out.size(), " bytes for codes of ",
-                 rows, " x ", source.layout.columns, " weights");
+    return error(errc::invalid_argument, detail::label_of(source, matrix), ": ", out.size(),
+                 " bytes of output do not fit the codes of ", rows, " x ", source.layout.columns, " weights");
   }
   return decode_elements(backend, stream_, source.first_symbol + first_row * source.layout.columns, out);
 }
@@ -96,12 +96,12 @@ ECQ_INLINE result<void> block_decoder::decode_codes(const cpu& backend, std::siz
 ECQ_INLINE result<void> block_decoder::check_range(std::size_t matrix, std::size_t first_row, std::size_t rows,
                                                    std::size_t columns) const {
   if (matrix >= matrices_.size()) {
-    return error(errc::not_found, "matrix ", matrix, " of a block that holds ", matrices_.size());
+    return error(errc::not_found, "matrix ", matrix, " in a block of ", matrices_.size(), " matrices");
   }
   const group_layout& layout = matrices_[matrix].layout;
   if (first_row > layout.rows || rows > layout.rows - first_row || columns != layout.columns) {
     return error(errc::invalid_argument, detail::label_of(matrices_[matrix], matrix), ": rows ", first_row, " + ", rows,
-                 " of ", columns, " columns asked of ", layout.rows, " x ", layout.columns);
+                 " of ", columns, " columns do not fit ", layout.rows, " x ", layout.columns, " weights");
   }
   return {};
 }
@@ -207,7 +207,7 @@ result<void> block_decoder::dequantize(instruction_set isa, const packed_matrix&
     }
   }
   if (finite) return {};
-  return error(errc::corrupt, "a code that is no finite ", to_string(source.format));
+  return error(errc::corrupt, "a code is not a finite ", to_string(source.format));
 }
 
 }  // namespace ecq

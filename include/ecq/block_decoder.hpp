@@ -132,7 +132,8 @@ class block_decoder {
 /// Fails with errc::invalid_argument unless a block has exactly one matrix.
 inline result<void> check_single(packed_block_view block) {
   if (block.matrices.size() == 1) return {};
-  return error(errc::invalid_argument, "a block of ", block.matrices.size(), " matrices needs the index of one");
+  return error(errc::invalid_argument, "block has ", block.matrices.size(),
+               " matrices, not 1; choose one by its index");
 }
 
 /// Decodes matrix `matrix` of a block into `out`: a matrix_view of float, bf16 or fp16, or anything that converts to

@@ -55,7 +55,8 @@ struct lossless {
 
   result<packed_block> compress(const cpu& backend, weights_view weights) const {
     if (weights.type() != dtype_of<Format>) {
-      return error(errc::invalid_argument, "weights of ", to_string(weights.type()), " for a codec of ", Format::name);
+      return error(errc::invalid_argument, "weights are ", to_string(weights.type()), ", but the codec is for ",
+                   Format::name);
     }
     const named_weights matrix{{}, weights};
     return detail::compress_block(backend, detail::lossless_method({.pairs = stream.pairs}), std::span(&matrix, 1),
@@ -74,12 +75,12 @@ struct lossless {
     const auto to = matrix_view(out);
     using element = typename decltype(matrix_view(out))::value_type;
     if (matrix >= block.matrices.size()) {
-      return error(errc::not_found, "matrix ", matrix, " of a block that holds ", block.matrices.size());
+      return error(errc::not_found, "matrix ", matrix, " in a block of ", block.matrices.size(), " matrices");
     }
     const group_layout& there = block.matrices[matrix].layout;
     if (to.rows() != there.rows || to.columns() != there.columns) {
-      return error(errc::invalid_argument, detail::label_of(block.matrices[matrix], matrix), ": room for ", to.rows(),
-                   " x ", to.columns(), " weights, of which there are ", there.rows, " x ", there.columns);
+      return error(errc::invalid_argument, detail::label_of(block.matrices[matrix], matrix), ": output is ", to.rows(),
+                   " x ", to.columns(), ", but weights are ", there.rows, " x ", there.columns);
     }
     if (detail::contiguous(to)) {
       return decoder.decode_codes(backend, matrix, 0, to.rows(),
@@ -120,8 +121,8 @@ struct lossless {
   static result<void> check(const encoded_stream& stream_of_block) {
     const auto format = stream_of_block.format();
     if (format == dtype_of<Format>) return {};
-    return error(errc::invalid_argument, "a stream of ", format ? to_string(*format) : "codes", " for a codec of ",
-                 Format::name);
+    return error(errc::invalid_argument, "stream holds ", format ? to_string(*format) : "codes",
+                 ", but the codec is for ", Format::name);
   }
 };
 

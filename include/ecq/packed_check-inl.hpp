@@ -33,14 +33,14 @@ ECQ_INLINE std::string label_of(const packed_matrix& matrix, std::size_t index) 
 
 ECQ_INLINE result<void> check_exact_weights(const packed_matrix& matrix) {
   if (matrix.exact.empty()) return {};
-  if (matrix.lossless()) return error(errc::corrupt, "exact weights in a matrix without loss");
+  if (matrix.lossless()) return error(errc::corrupt, "exact weights in a lossless matrix");
   const std::uint64_t weights = std::uint64_t{matrix.layout.rows} * matrix.layout.columns;
   for (std::size_t index = 0; index < matrix.exact.size(); ++index) {
     const auto& [position, weight] = matrix.exact[index];
     const bool ascends = index == 0 || position > matrix.exact[index - 1].position;
     if (!ascends || position >= weights) {
       return error(errc::corrupt, "exact weight ", index, " at position ", position, " of ", weights,
-                   ascends ? "" : ", not in ascending order");
+                   ascends ? " does not exist" : " is not after the previous one");
     }
     if (fp32::is_finite(std::bit_cast<std::uint32_t>(weight))) continue;
     return error(errc::corrupt, "exact weight ", index, " is not finite");
@@ -57,8 +57,8 @@ ECQ_INLINE result<void> check_largest_weight(const packed_matrix& matrix) {
   }
   for (std::size_t index = 0; index < matrix.scales.size(); ++index) {
     if (affine_grid{matrix.scales[index], matrix.zero}.representable(largest)) continue;
-    return error(errc::corrupt, "scale ", index, ", ", static_cast<float>(matrix.scales[index]), ", takes the value ",
-                 largest, " and zero point ", matrix.zero, " beyond FP32");
+    return error(errc::corrupt, "scale ", index, ", ", static_cast<float>(matrix.scales[index]), ", takes value ",
+                 largest, " with zero point ", matrix.zero, " beyond the range of FP32");
   }
   return {};
 }
@@ -74,7 +74,7 @@ ECQ_INLINE result<void> check_matrix(const packed_matrix& matrix, std::uint64_t 
                  " in a stream of ", (format ? std::string(to_string(*format)) : "codes"));
   }
   if (matrix.values.size() != (matrix.format == dtype::table ? 256U : 0U)) {
-    return error(errc::corrupt, matrix.values.size(), " values of codes of ", to_string(matrix.format));
+    return error(errc::corrupt, matrix.values.size(), " values for codes of ", to_string(matrix.format));
   }
   const auto no_value = std::find_if(matrix.values.begin(), matrix.values.end(), [](float value) {
     return !fp32::is_finite(std::bit_cast<std::uint32_t>(value)) && value != std::numeric_limits<float>::infinity();
@@ -98,7 +98,7 @@ ECQ_INLINE result<void> check_matrix(const packed_matrix& matrix, std::uint64_t 
     return error(errc::corrupt, "scale ", bad - matrix.scales.begin(), " is not finite");
   }
   if (matrix.zero != 0 && !is_affine(matrix.format)) {
-    return error(errc::corrupt, "a zero point of ", to_string(matrix.format));
+    return error(errc::corrupt, to_string(matrix.format), " cannot have a zero point");
   }
   ECQ_CHECK(check_exact_weights(matrix));
   return matrix.lossless() ? result<void>() : check_largest_weight(matrix);
@@ -124,7 +124,7 @@ ECQ_INLINE result<void> check_codes(const cpu& backend, const packed_matrix& mat
   ECQ_TRY(counted, count_codes(backend, codes));
   for (std::size_t code = 0; code < values.size(); ++code) {
     if (counted.counts[code] == 0 || is_number(values[code])) continue;
-    return error(errc::non_finite, counted.counts[code], " codes are ", code, ", which is no number in ",
+    return error(errc::non_finite, counted.counts[code], " codes are ", code, ", which is not a number in ",
                  to_string(matrix.format));
   }
   return {};

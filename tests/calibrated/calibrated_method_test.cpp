@@ -261,22 +261,23 @@ TEST_F(CalibratedMethod, RefusesWhatMakesNoSense) {
     EXPECT_NE(made.error().to_string().find(said), std::string::npos) << made.error().to_string();
   };
   const auto matrices = net.matrices();
-  refused({.pass = nullptr, .target_bits = 3.0}, matrices, errc::invalid_argument, "without a forward pass");
+  refused({.pass = nullptr, .target_bits = 3.0}, matrices, errc::invalid_argument, "needs a forward pass");
   refused({.pass = pass}, matrices, errc::invalid_argument, "target bits or a lambda");
   refused({.pass = pass, .target_bits = 3.0, .lambda = 1.0}, matrices, errc::invalid_argument, "bits or a lambda");
-  refused({.pass = pass, .lambda = -1.0}, matrices, errc::invalid_argument, "a lambda of -1");
-  refused({.pass = pass, .lambda = 1.0, .correction = 2}, matrices, errc::invalid_argument, "a correction of 2");
+  refused({.pass = pass, .lambda = -1.0}, matrices, errc::invalid_argument, "lambda is -1");
+  refused({.pass = pass, .lambda = 1.0, .correction = 2}, matrices, errc::invalid_argument, "correction is 2");
   refused({.pass = pass, .lambda = 1.0, .factor = {.least_tokens_per_column = 20}}, matrices, errc::invalid_argument,
           "input of tensor 'inner'");
-  refused({.pass = pass, .lambda = 1.0}, {matrices[0], matrices[0]}, errc::invalid_argument, "2 matrices by 1 names");
+  refused({.pass = pass, .lambda = 1.0}, {matrices[0], matrices[0]}, errc::invalid_argument,
+          "2 matrices have only 1 different names");
   const named_weights other{"other", matrices[0].weights};
   refused({.pass = pass, .lambda = 1.0}, {matrices[0], other}, errc::not_found,
-          "tensor 'other': the calibration has no input of it");
+          "tensor 'other': calibration has no input for it");
   const named_weights narrow{"inner", matrix_view<const float>(net.inner.data(), width, width / 2)};
-  refused({.pass = pass, .lambda = 1.0}, {narrow}, errc::invalid_argument, "tensor 'inner': inputs of 128 columns");
+  refused({.pass = pass, .lambda = 1.0}, {narrow}, errc::invalid_argument, "tensor 'inner': inputs have 128 columns");
   refused({.pass = pass, .lambda = 1.0, .state_bits = 6}, matrices, errc::invalid_argument, "2^6 states");
   pass->order = {"inner", "inner"};
-  refused({.pass = pass, .lambda = 1.0}, matrices, errc::invalid_argument, "has named tensor 'inner' twice");
+  refused({.pass = pass, .lambda = 1.0}, matrices, errc::invalid_argument, "calibration named tensor 'inner' twice");
 }
 
 TEST(StepByRms, KeepsAllWeightsOnTheGrid) {

@@ -422,7 +422,7 @@ TEST_F(QuantizedCheckpoint, BlocksOfAnotherSizeThanConfigSaysAreAnError) {
   const auto refused = compress();
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ecq::errc::unsupported);
-  EXPECT_NE(refused.error().message().find("config.json tells apart; there it is [64, 64]"), std::string::npos)
+  EXPECT_NE(refused.error().message().find("config.json tells apart; config.json has [64, 64]"), std::string::npos)
       << refused.error().message();
 }
 

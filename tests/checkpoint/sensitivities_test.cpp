@@ -126,8 +126,8 @@ TEST_F(SensitivityFile, RefusesOtherShapesTypesAndNumbers) {
   }
   expect({"m", "F32", {0}, ""}, errc::corrupt, "no sensitivities");
   expect({"m", "F32", {0, 1}, ""}, errc::corrupt, "no sensitivities");
-  expect({"m", "F32", {1, 2}, ecq_test::bytes_of<float>({1, 1})}, errc::corrupt, "of 2 extents");
-  expect({"m", "F32", {2, 1, 1}, ecq_test::bytes_of<float>({1, 1})}, errc::corrupt, "of 3 extents");
+  expect({"m", "F32", {1, 2}, ecq_test::bytes_of<float>({1, 1})}, errc::corrupt, "has 2 dimensions");
+  expect({"m", "F32", {2, 1, 1}, ecq_test::bytes_of<float>({1, 1})}, errc::corrupt, "has 3 dimensions");
   expect({"m", "I64", {1}, std::string(8, '\1')}, errc::unsupported, "type I64");
   expect({"m", "F8_E4M3", {1}, std::string(1, '\70')}, errc::unsupported, "type F8_E4M3");
 }

@@ -387,16 +387,16 @@ TEST_F(DecompressOnDevice, NamesRowsThatThereAreNot) {
     const auto got = of.upload_rows({}, from, index, first, rows, description.data() + shift);
     return got ? "none" : got.error().to_string();
   };
-  EXPECT_EQ(refusal(*image, *whole, 2, 0, 1), "invalid argument: matrix 2 of a block of 2");
-  EXPECT_EQ(refusal(*image, *whole, 1, 2, 2), "invalid argument: rows 2 + 2 of matrix 1, which has 3");
+  EXPECT_EQ(refusal(*image, *whole, 2, 0, 1), "invalid argument: matrix 2 does not exist in a block of 2");
+  EXPECT_EQ(refusal(*image, *whole, 1, 2, 2), "invalid argument: rows 2 + 2 exceed matrix 1, which has 3");
   EXPECT_EQ(refusal(*image, *whole, 1, 3, ~std::uint64_t{0}),
-            "invalid argument: rows 3 + 18446744073709551615 of matrix 1, which has 3");
+            "invalid argument: rows 3 + 18446744073709551615 exceed matrix 1, which has 3");
   EXPECT_NE(refusal(*image, *whole, 1, 1, 2, 4), "none");
   EXPECT_FALSE(image->upload_rows({}, *whole, 1, 1, 2, nullptr));
   const auto part = image->upload_rows({}, *whole, 0, 1, 2, description.data());
   ASSERT_TRUE(part);
-  EXPECT_EQ(refusal(*image, *part, 0, 0, 1), "invalid argument: rows of a block that is not this image's");
-  EXPECT_EQ(refusal(*other_image, *whole, 0, 0, 1), "invalid argument: rows of a block that is not this image's");
+  EXPECT_EQ(refusal(*image, *part, 0, 0, 1), "invalid argument: the device block does not belong to this image");
+  EXPECT_EQ(refusal(*other_image, *whole, 0, 0, 1), "invalid argument: the device block does not belong to this image");
 }
 
 TEST_F(DecompressOnDevice, DecodesTheCodersThatAreNamed) {
@@ -414,7 +414,7 @@ TEST_F(DecompressOnDevice, DecodesTheCodersThatAreNamed) {
   };
   const auto tans = refused.operator()<ecq::tans>();
   ASSERT_FALSE(tans);
-  EXPECT_EQ(tans.error().to_string(), "unsupported: stream: coder tans, for which this program has no kernels");
+  EXPECT_EQ(tans.error().to_string(), "unsupported: stream: coder tans has no kernels in this program");
   const auto gaps = refused.operator()<ecq::huffman_gaps>();
   ASSERT_FALSE(gaps);
   EXPECT_EQ(gaps.error().code(), ecq::errc::unsupported);

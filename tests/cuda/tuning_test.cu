@@ -74,7 +74,7 @@ TEST(Tuning, NamesTheDeviceThatMemoryLiesOn) {
   const auto got = ecq::detail::check_device({.number = 1}, 0, "the stream");
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().code(), ecq::errc::invalid_argument);
-  EXPECT_EQ(got.error().message(), "the stream lies on device 0, the current one is device 1");
+  EXPECT_EQ(got.error().message(), "the stream is on device 0, but the current device is 1");
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ TEST(PackedScales, RefusesWhatIsNotPacked) {
   EXPECT_EQ(verdict(changed(2, std::byte{0}), 10), errc::corrupt);
   EXPECT_EQ(verdict(changed(2, std::byte{17}), 10), errc::corrupt);
   EXPECT_EQ(verdict(changed(3, std::byte{1}), 10), errc::corrupt);
-  EXPECT_EQ(verdict(changed(7, good[7] | std::byte{0x40}), 10), errc::corrupt) << "bits behind the last scale";
+  EXPECT_EQ(verdict(changed(7, good[7] | std::byte{0x40}), 10), errc::corrupt) << "bits after the last scale";
   EXPECT_EQ(verdict({std::byte{0xff}, std::byte{0xff}, std::byte{1}, std::byte{0}, std::byte{1}}, 1), errc::corrupt);
 }
 

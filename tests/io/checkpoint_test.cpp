@@ -152,7 +152,7 @@ TEST(Checkpoint, FoldersThatLeaveAChoice) {
   for (const char* const part : {"vae", "unet", "tokenizer", ".cache"})
     std::filesystem::create_directory(folder / part);
   for (const char* const part : {"vae", "unet", ".cache"}) write_file(folder / part / "w.safetensors", "x");
-  EXPECT_EQ(code_of(folder.path(), "no .safetensors file; name one of its folders that have: 'unet', 'vae'"),
+  EXPECT_EQ(code_of(folder.path(), "no .safetensors file; name one of its folders that have one: 'unet', 'vae'"),
             errc::not_found);
   EXPECT_EQ(code_of(folder / "missing", "missing"), errc::not_found);
   write_file(folder / "pytorch_model.bin", "x");

@@ -116,8 +116,8 @@ TEST(Safetensors, LyingHeaderLengths) {
 TEST(Safetensors, FilesOfOtherKindsAreNamed) {
   const std::pair<std::string, std::string> files[] = {
       {"version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 42\n", "`git lfs pull`"},
-      {std::string("PK\x03\x04\0\0\x08\x08", 8), "ZIP archive, as PyTorch"},
-      {std::string("\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j", 11), "Python pickle, as PyTorch"},
+      {std::string("PK\x03\x04\0\0\x08\x08", 8), "ZIP archive, as written by PyTorch"},
+      {std::string("\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j", 11), "Python pickle, as written by PyTorch"},
       {"\x80\x04\x95 frame", "Python pickle;"},
       {std::string("GGUF\x03\0\0\0\x23", 9), "GGUF file; docs/using.md"},
       {"\x89HDF\r\n\x1a\n", "HDF5"},

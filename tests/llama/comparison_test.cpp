@@ -147,14 +147,14 @@ TEST_F(LlamaComparison, RefusesOtherShapes) {
   };
   EXPECT_EQ(message({.hidden = 64, .layers = 2, .head_width = 8, .vocabulary = 271}), "");
   EXPECT_NE(message({.hidden = 64, .layers = 2, .head_width = 8, .vocabulary = 270})
-                .find("vocab_size is 270, that of the original is 271"),
+                .find("vocab_size is 270, but that of the original is 271"),
             std::string::npos);
   EXPECT_NE(message({.hidden = 64, .layers = 3, .head_width = 8, .vocabulary = 271}).find("num_hidden_layers"),
             std::string::npos);
   EXPECT_NE(message({.hidden = 64, .layers = 2, .head_width = 6, .vocabulary = 271}).find("head_dim"),
             std::string::npos);
   EXPECT_NE(message({.hidden = 64, .layers = 2, .head_width = 8, .vocabulary = 271, .mixture = {4, 2}})
-                .find("num_local_experts is 4, that of the original is 0"),
+                .find("num_local_experts is 4, but that of the original is 0"),
             std::string::npos);
 }
 

@@ -214,7 +214,7 @@ TEST_F(EcqLlama, RefusesToMakeModelsThatItCompares) {
   EXPECT_EQ(run({"compress", path("model"), "-o", path("coded"), "-q"}).exit_code, 0);
   EXPECT_TRUE(fails(llama({"compare", path("coded"), "--text", path("text"), "--window", "20", "--bits", "3", "--into",
                            path("made")}),
-                    1, "it is compressed already"));
+                    1, "is already compressed"));
 }
 
 TEST_F(EcqLlama, RunsAMixtureOfExperts) {
@@ -272,14 +272,14 @@ TEST_F(EcqLlama, RefusesToCompare) {
     other.tensor_named(name).bytes.resize(100 * tiny_model::hidden * 2);
   }
   other.write(path("other"));
-  EXPECT_TRUE(fails(compare(path("other")), 1, "other': vocab_size is 100, that of the original is 271"));
+  EXPECT_TRUE(fails(compare(path("other")), 1, "other': vocab_size is 100, but that of the original is 271"));
   EXPECT_TRUE(fails(compare(path("none")), 1, "No such file or directory"));
   EXPECT_EQ(compare(path("text")).exit_code, 1);
   EXPECT_TRUE(fails(llama({"compare", path("model"), path("model"), "--text", path("text")}), 1,
                     "windows of 256 predictions, not 1 to 48, the context of the model"));
   tool_test::write_text(path("short"), "abc");
   EXPECT_TRUE(fails(llama({"compare", path("model"), path("model"), "--text", path("short"), "--window", "20"}), 1,
-                    "text of 3 tokens, one window takes 21"));
+                    "text has 3 tokens, but one window takes 21"));
   const std::string before = tool_test::read_text(path("model/config.json"));
   EXPECT_EQ(compare(path("model"), {"--svg", path("model/config.json")}).exit_code, 1);
   EXPECT_EQ(tool_test::read_text(path("model/config.json")), before);
@@ -332,7 +332,7 @@ TEST_F(EcqLlama, FindsSuperWeights) {
   EXPECT_EQ(text.exit_code, 0) << text.err;
   EXPECT_TRUE(text.out.starts_with("tensor ")) << text.out;
   EXPECT_EQ(std::count(text.out.begin(), text.out.end(), '\n'), 7) << text.out;  // two lines drawn, one of words
-  EXPECT_NE(text.out.find("\n1 super weight, whose input and output exceed 50 in a text of 44 tokens\n"),
+  EXPECT_NE(text.out.find("\n1 super weight with input and output above 50 in a text of 44 tokens\n"),
             std::string::npos);
 
   EXPECT_EQ(llama({"super-weights", path("model"), "-o", path("super.json"), "-q"}).out, "");
@@ -401,14 +401,14 @@ TEST_F(EcqLlama, CompressesByWhatItsLayersSee) {
   EXPECT_GE(report["tokens"], 600);
   EXPECT_EQ(run({"verify", path("fed"), "--against", path("model")}).exit_code, 0);
   EXPECT_EQ(llama({"perplexity", path("fed"), path("text"), "--window", "40", "--mode", "fused"}).exit_code, 0);
-  EXPECT_TRUE(fails(llama({"compress", path("fed"), "-o", path("again")}), 1, "it is compressed already"));
+  EXPECT_TRUE(fails(llama({"compress", path("fed"), "-o", path("again")}), 1, "is already compressed"));
   EXPECT_TRUE(fails(llama(compress({"--tokens", "30", "--window", "30"})), 1,
-                    "30 tokens for 64 columns, where each needs 1.000000"));
+                    "30 tokens for 64 columns, but each column needs 1.000000"));
   EXPECT_TRUE(
       fails(llama(compress({"--bits", "0.05", "--tokens", "200"})), 1, "is the least that these weights reach"));
   tool_test::write_text(path("other.json"), R"({"model.layers.9.mlp.up_proj.weight": 1})");
   EXPECT_TRUE(fails(llama(compress({"--sensitivity", path("other.json")})), 1,
-                    "'model.layers.9.mlp.up_proj.weight', which has a sensitivity"));
+                    "'model.layers.9.mlp.up_proj.weight' has a sensitivity, but is not in the model"));
   const json along = answer(compress({"--bits", "4", "--trellis", "8", "--tokens", "600", "--window", "40"}));
   EXPECT_NEAR(along["bits_per_weight"].get<double>(), 4, 0.05);
   EXPECT_EQ(run({"verify", path("fed"), "--against", path("model")}).exit_code, 0);
@@ -426,9 +426,9 @@ TEST_F(EcqLlama, RefusesNumbersBelowZero) {
 }
 
 TEST_F(EcqLlama, RefusesToLookForSuperWeights) {
-  EXPECT_TRUE(fails(llama({"super-weights", path("model"), "--text", ""}), 1, "--text: no text"));
+  EXPECT_TRUE(fails(llama({"super-weights", path("model"), "--text", ""}), 1, "--text is empty"));
   EXPECT_TRUE(fails(llama({"super-weights", path("model"), "--text", std::string(49, 'a')}), 1,
-                    "49 tokens, the context has 48"));
+                    "49 tokens, but the context has only 48"));
   for (const char* const threshold : {"nan", "-1", "much"}) {
     EXPECT_EQ(llama({"super-weights", path("model"), "--threshold", threshold}).exit_code, 2) << threshold;
   }
@@ -456,15 +456,15 @@ TEST_F(EcqLlama, ExplainsItself) {
 TEST_F(EcqLlama, FailsWithOneLine) {
   EXPECT_TRUE(fails(llama({"generate", path("none")}), 1, "No such file or directory"));
   EXPECT_TRUE(fails(llama({"generate", path("model"), "--prompt", std::string(49, 'a')}), 1,
-                    "prompt: 49 tokens, the context has 48"));
+                    "prompt has 49 tokens, but the context has only 48"));
   EXPECT_TRUE(fails(llama({"perplexity", path("model"), path("none")}), 1, "No such file or directory"));
   EXPECT_TRUE(fails(llama({"perplexity", path("model"), path("text"), "--window", "49"}), 1,
                     "windows of 49 predictions, not 1 to 48, the context of the model"));
   EXPECT_TRUE(fails(llama({"perplexity", path("model"), path("text"), "--activations", "int8"}), 1,
-                    "rounded activations are for mode fused"));
+                    "rounded activations need mode fused"));
   tool_test::write_text(path("tokens"), "abcdef");
   EXPECT_TRUE(fails(llama({"perplexity", path("model"), path("tokens"), "--tokens-u16", "--window", "2"}), 1,
-                    "token 25185 at position 0 of the text, the vocabulary has 271"));
+                    "token 25185 at position 0 of the text is outside the vocabulary of 271"));
   tool_test::write_text(path("model/tokenizer.json"), "[]");
   EXPECT_TRUE(fails(llama({"generate", path("model")}), 1, "tokenizer.json': is not a JSON object"));
   std::filesystem::resize_file(path("model/model.safetensors"), 5000);

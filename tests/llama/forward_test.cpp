@@ -225,7 +225,7 @@ TEST_F(LlamaForward, RefusesWhatDoesNotFit) {
   ASSERT_TRUE(pass.run(tokens, cache));
   const auto full = pass.run(some_tokens(1), cache);
   ASSERT_FALSE(full);
-  EXPECT_EQ(full.error().message(), "49 tokens, the context has 48");
+  EXPECT_EQ(full.error().message(), "49 tokens, but the context has only 48");
 }
 
 }  // namespace

@@ -145,14 +145,14 @@ TEST_F(LlamaGeneration, StopsAtTheEndOfContextAndText) {
 }
 
 TEST_F(LlamaGeneration, RefusesWhatDoesNotFit) {
-  EXPECT_EQ(generated({}, {}).error().message(), "prompt: no tokens");
-  EXPECT_EQ(generated(some_tokens(49), {}).error().message(), "prompt: 49 tokens, the context has 48");
+  EXPECT_EQ(generated({}, {}).error().message(), "prompt has no tokens");
+  EXPECT_EQ(generated(some_tokens(49), {}).error().message(), "prompt has 49 tokens, but the context has only 48");
   EXPECT_EQ(generated({tiny_model::vocabulary}, {}).error().code(), errc::invalid_argument);
   EXPECT_EQ(measured(some_tokens(99), {.window = 49}).error().code(), errc::invalid_argument);
   EXPECT_EQ(measured(some_tokens(99), {.window = 0}).error().code(), errc::invalid_argument);
-  EXPECT_EQ(measured(some_tokens(11), {.window = 11}).error().message(), "text of 11 tokens, one window takes 12");
+  EXPECT_EQ(measured(some_tokens(11), {.window = 11}).error().message(), "text has 11 tokens, but one window takes 12");
   EXPECT_EQ(measured({1, 2, 300}, {.window = 1}).error().message(),
-            "token 300 at position 2 of the text, the vocabulary has 271");
+            "token 300 at position 2 of the text is outside the vocabulary of 271");
 }
 
 TEST_F(LlamaGeneration, NanWeightsAreNamed) {

@@ -144,7 +144,7 @@ TEST(LlamaConfig, MixturesDifferAsTheirsDo) {
             "corrupt: num_experts_per_tok: not an integer from 1 to 8");
   EXPECT_EQ(error_of(mixtral, {{"num_local_experts", 0}}), "corrupt: num_local_experts: not an integer from 1 to 4096");
   EXPECT_EQ(error_of(mixtral, {{"num_local_experts", 4}, {"num_experts", 5}}),
-            "corrupt: num_experts: 5, num_local_experts: 4");
+            "corrupt: num_experts is 5, but num_local_experts is 4");
 
   const auto other = config_of(qwen3, {{"attention_bias", true}});
   ASSERT_TRUE(other) << other.error().to_string();
@@ -157,9 +157,9 @@ TEST(LlamaConfig, MixturesDifferAsTheirsDo) {
       qwen3, {{"num_experts", 6}, {"num_experts_per_tok", 3}, {"moe_intermediate_size", 9}, {"norm_topk_prob", true}});
   EXPECT_EQ(named->mixture, (llama::expert_mixture{6, 3, true, expert_names::qwen3}));
   EXPECT_EQ(named->intermediate, 9U);
-  EXPECT_EQ(error_of(qwen3, {{"num_experts", 4}}), "corrupt: num_experts_per_tok: 8 of 4 experts");
+  EXPECT_EQ(error_of(qwen3, {{"num_experts", 4}}), "corrupt: num_experts_per_tok: 8, more than the 4 experts");
   EXPECT_EQ(error_of(qwen3, {{"decoder_sparse_step", 2}}),
-            "unsupported: decoder_sparse_step 2, not 1: layers without experts");
+            "unsupported: decoder_sparse_step 2, not 1: some layers have no experts");
   EXPECT_EQ(error_of(qwen3, {{"mlp_only_layers", json::array()}}), "");
   EXPECT_EQ(error_of(qwen3, {{"mlp_only_layers", {1}}}), "unsupported: mlp_only_layers [1]");
 }
@@ -170,7 +170,7 @@ TEST(LlamaConfig, RefusesAttentionToLessThanAll) {
   EXPECT_EQ(error_with({{"layer_types", {"full_attention", "full_attention"}}}), "");
   EXPECT_EQ(error_with({{"layer_types", {"full_attention", "sliding_attention"}}}),
             "unsupported: layer_types: \"sliding_attention\", not \"full_attention\"");
-  EXPECT_EQ(error_with({{"layer_types", "full_attention"}}), "corrupt: layer_types: no array");
+  EXPECT_EQ(error_with({{"layer_types", "full_attention"}}), "corrupt: layer_types: not an array");
 }
 
 TEST(LlamaConfig, RefusesWeightsThatOthersHaveQuantised) {

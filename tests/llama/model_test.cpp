@@ -65,9 +65,10 @@ TEST_F(LlamaModel, WrongShapesAreNamed) {
   }
   tiny_model model;
   model.config["intermediate_size"] = "89";
-  EXPECT_TRUE(both_end_with(model,
-                            "tensor 'model.layers.0.mlp.gate_proj.weight': its shape is [88, 64], config.json needs "
-                            "[89, 64]"));
+  EXPECT_TRUE(
+      both_end_with(model,
+                    "tensor 'model.layers.0.mlp.gate_proj.weight': its shape is [88, 64], but config.json needs "
+                    "[89, 64]"));
   model = tiny_model();
   model.config["vocab_size"] = "16777216";
   EXPECT_TRUE(both_end_with(model, "config.json needs [16777216, 64]"));
@@ -102,14 +103,14 @@ TEST_F(LlamaModel, AHeadOfItsOwnIsNotTied) {
 TEST_F(LlamaModel, MoreThanTheConfigSaysIsRefused) {
   tiny_model model;
   model.config["num_hidden_layers"] = "1";
-  EXPECT_NE(error_of(model).find("config.json has 1 layers"), std::string::npos);
+  EXPECT_NE(error_of(model).find("config.json has only 1 layers"), std::string::npos);
   for (const auto& [name, what] : {std::pair("model.layers.0.self_attn.q_proj.bias", "a bias"),
                                    {"lm_head.bias", "a bias"},
                                    {"model.layers.0.self_attn.q_norm.weight", "a norm"}}) {
     model = tiny_model();
     model.tensors.push_back({name, "BF16", {48}, std::string(96, '\0')});
     EXPECT_TRUE(error_of(model).ends_with("tensor '" + std::string(name) + "': " + what +
-                                          " that config.json does not speak of"));
+                                          " that config.json does not mention"));
   }
 }
 

@@ -99,7 +99,7 @@ TEST(LlamaRotary, RefusesOtherTypesAndOddNumbers) {
   }
   EXPECT_EQ(error_of({{"partial_rotary_factor", 1.0}}), "");
   EXPECT_EQ(error_of({{"rope_parameters", {{"full_attention", {{"rope_type", "default"}}}}}}),
-            "unsupported: rotary embeddings of 'full_attention' alone");
+            "unsupported: rotary embeddings for 'full_attention' alone");
   EXPECT_EQ(error_of({{"rope_scaling", "linear"}}), "unsupported: rotary embeddings of type ''");
   for (const std::string name : {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
     json config = llama3();

@@ -137,7 +137,7 @@ TEST(LlamaTokenizer, AddedTokensHaveTheNumbersThatOthersGiveThem) {
             "unsupported: added_tokens: token '<v>': its number is 257, not 256");
   EXPECT_EQ(with({token(258, "<x>"), token(257, "<y>")}),
             "unsupported: added_tokens: token '<x>': its number is 258, not 257");
-  EXPECT_EQ(with({token(256, "<v>"), token(256, "<v>")}), "corrupt: added_tokens: token '<v>' is there twice");
+  EXPECT_EQ(with({token(256, "<v>"), token(256, "<v>")}), "corrupt: added_tokens: token '<v>' occurs twice");
 }
 
 TEST(LlamaTokenizer, NormalizedAddedTokensTakeWhatOthersLeave) {
@@ -161,24 +161,24 @@ TEST(LlamaTokenizer, TemplatesSayHowTextsBegin) {
   const json special = {{"<s>", {{"id", "<s>"}, {"ids", {7, 8}}, {"tokens", {"x", "y"}}}}};
   EXPECT_EQ(begin_of({start, text}, special), "[7,8]");
   EXPECT_EQ(begin_of(json::array({text}), special), "[]");
-  EXPECT_EQ(begin_of({text, start}, special), "unsupported: post_processor: '<s>' behind the text");
-  EXPECT_EQ(begin_of({text, text}, special), "unsupported: post_processor: single: the text 2 times");
-  EXPECT_EQ(begin_of({start, start}, special), "unsupported: post_processor: single: the text 0 times");
+  EXPECT_EQ(begin_of({text, start}, special), "unsupported: post_processor: '<s>' after the text");
+  EXPECT_EQ(begin_of({text, text}, special), "unsupported: post_processor: single: the text occurs 2 times");
+  EXPECT_EQ(begin_of({start, start}, special), "unsupported: post_processor: single: the text occurs 0 times");
   EXPECT_EQ(begin_of({start, {{"Sequence", {{"id", "B"}}}}}, special),
-            "unsupported: post_processor: single: the text 0 times");
+            "unsupported: post_processor: single: the text occurs 0 times");
   EXPECT_EQ(begin_of({start, text}, nullptr), "corrupt: post_processor: special_tokens: '<s>': no ids");
   EXPECT_EQ(begin_of({start, text}, {{"<s>", {{"ids", {300}}}}}),
             "corrupt: post_processor: special_tokens: '<s>': 300, not a token below 300");
-  EXPECT_EQ(begin_of("$A", special), "corrupt: post_processor: single: no array");
+  EXPECT_EQ(begin_of("$A", special), "corrupt: post_processor: single: not an array");
 }
 
 TEST(LlamaTokenizer, RefusesOtherPostProcessors) {
   json from = tokenizer_json();
   from["post_processor"] = {{"type", "RobertaProcessing"}, {"cls", {"<s>", 1}}};
-  EXPECT_EQ(error_of(from), "unsupported: post_processor: type 'RobertaProcessing', not one TemplateProcessing");
+  EXPECT_EQ(error_of(from), "unsupported: post_processor: type 'RobertaProcessing', not a single TemplateProcessing");
   const json begin = {{"type", "TemplateProcessing"}, {"single", {{{"Sequence", {{"id", "A"}}}}}}};
   from["post_processor"] = {{"type", "Sequence"}, {"processors", {begin, begin}}};
-  EXPECT_EQ(error_of(from), "unsupported: post_processor: type 'TemplateProcessing', not one TemplateProcessing");
+  EXPECT_EQ(error_of(from), "unsupported: post_processor: type 'TemplateProcessing', not a single TemplateProcessing");
 }
 
 TEST(LlamaTokenizer, CharactersOfFilesAreNotThoseOfText) {
@@ -227,7 +227,7 @@ TEST(LlamaTokenizer, SplitsLikeLlama3) {
   EXPECT_EQ(error_of(from), "");
   from["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "\\s+";
   EXPECT_EQ(error_of(from),
-            "unsupported: pre_tokenizer: type 'Split' by this pattern, not ByteLevel, Metaspace, Digits or the Split "
+            "unsupported: pre_tokenizer: type 'Split' with this pattern, not ByteLevel, Metaspace, Digits or the Split "
             "of Llama 3 or Qwen2");
 }
 
@@ -247,9 +247,9 @@ TEST(LlamaTokenizer, SplitsByNumbers) {
   EXPECT_EQ(*split_by({numbers, bytes}).encode("x  12"), (tokens{'x', 258, 256}));
   EXPECT_EQ(*split_by(json::array({bytes})).encode("x  12"), (tokens{'x', ' ', ' ', 256}));
   from["pre_tokenizer"]["pretokenizers"] = {bytes, digits};
-  EXPECT_EQ(error_of(from), "unsupported: pre_tokenizer: type 'Digits' behind ByteLevel or Metaspace");
+  EXPECT_EQ(error_of(from), "unsupported: pre_tokenizer: type 'Digits' after ByteLevel or Metaspace");
   from["pre_tokenizer"]["pretokenizers"] = {bytes, bytes};
-  EXPECT_EQ(error_of(from), "unsupported: pre_tokenizer: type 'ByteLevel' behind ByteLevel or Metaspace");
+  EXPECT_EQ(error_of(from), "unsupported: pre_tokenizer: type 'ByteLevel' after ByteLevel or Metaspace");
 }
 
 // Counted in UnicodeData.txt, Unicode 16.0.0.
@@ -297,7 +297,7 @@ TEST(LlamaTokenizer, SplitsLikeQwen2) {
   EXPECT_EQ(*words.encode("\u00E9"), (tokens{0xC3, 0xA9}));
   EXPECT_EQ(*words.encode("ae\u0301"), (tokens{'a', 256}));
   EXPECT_EQ(words.encode("o\u0301").error().message(),
-            "text with character 769, which the normalizer NFC may change: normalize the text before");
+            "text contains character 769, which NFC may change; normalize the text first");
 }
 
 /// Returns a tokenizer with marks for spaces, and bytes of characters that are not tokens.
@@ -359,7 +359,7 @@ TEST(LlamaTokenizer, RefusesOtherTokenizersOfCharacters) {
   EXPECT_EQ(with({{"model", {{"byte_fallback", false}}}}), "unsupported: model: no byte_fallback");
   json spaces = {{"type", "Metaspace"}, {"replacement", "_"}, {"prepend_scheme", "first"}, {"split", false}};
   EXPECT_EQ(with({{"normalizer", nullptr}, {"pre_tokenizer", spaces}}),
-            "unsupported: pre_tokenizer: Metaspace by this mark");
+            "unsupported: pre_tokenizer: Metaspace with this replacement");
   spaces["replacement"] = "\u2581";
   spaces.erase("split");
   EXPECT_EQ(with({{"normalizer", nullptr}, {"pre_tokenizer", spaces}}),
@@ -369,7 +369,7 @@ TEST(LlamaTokenizer, RefusesOtherTokenizersOfCharacters) {
   EXPECT_EQ(with({{"normalizer", nullptr}, {"pre_tokenizer", spaces}}),
             "corrupt: pre_tokenizer: prepend_scheme: 'sometimes', not always, first or never");
   EXPECT_EQ(with({{"normalizer", {{"type", "Sequence"}, {"normalizers", nullptr}}}}),
-            "corrupt: normalizer: normalizers: no array");
+            "corrupt: normalizer: normalizers: not an array");
 }
 
 TEST(LlamaTokenizer, RefusesOtherKinds) {
@@ -384,13 +384,13 @@ TEST(LlamaTokenizer, RefusesOtherKinds) {
   EXPECT_EQ(with({{"model", {{"byte_fallback", true}}}}), "unsupported: model: byte_fallback");
   EXPECT_EQ(with({{"model", {{"dropout", 0.1}}}}), "unsupported: model: dropout");
   EXPECT_EQ(with({{"normalizer", {{"type", "NFKC"}}}}),
-            "unsupported: normalizer: type 'NFKC', not NFC, or marks for spaces");
+            "unsupported: normalizer: type 'NFKC', neither NFC nor marks for spaces");
   EXPECT_EQ(with({{"normalizer", {{"type", "Prepend"}, {"prepend", "\u2581"}}}}),
             "unsupported: normalizer: Prepend alone");
   EXPECT_EQ(with({{"normalizer", {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\u2581"}}}}),
-            "unsupported: pre_tokenizer: type 'ByteLevel' behind ByteLevel or Metaspace");
+            "unsupported: pre_tokenizer: type 'ByteLevel' after ByteLevel or Metaspace");
   EXPECT_EQ(with({{"pre_tokenizer", nullptr}}),
-            "unsupported: pre_tokenizer: is not byte-level, and no spaces become marks");
+            "unsupported: pre_tokenizer: neither byte-level nor with marks for spaces");
 }
 
 TEST(LlamaTokenizer, RefusesWhatIsBroken) {
@@ -400,12 +400,12 @@ TEST(LlamaTokenizer, RefusesWhatIsBroken) {
     return error_of(from, 300);
   };
   EXPECT_EQ(with({{"model", {{"vocab", {{"zz", 300}}}}}}),
-            "corrupt: token 'zz': its number is 300, the model's vocabulary has 300");
-  EXPECT_EQ(with({{"model", {{"vocab", {{"zz", "x"}}}}}}), "corrupt: model: vocab: 'zz': no token number");
-  EXPECT_EQ(with({{"model", {{"vocab", {{"zz", -1}}}}}}), "corrupt: model: vocab: 'zz': no token number");
-  EXPECT_EQ(with({{"model", {{"vocab", json::array()}}}}), "corrupt: model: vocab: no object");
+            "corrupt: token 'zz': its number is 300, but the model's vocabulary has only 300");
+  EXPECT_EQ(with({{"model", {{"vocab", {{"zz", "x"}}}}}}), "corrupt: model: vocab: 'zz': not a token number");
+  EXPECT_EQ(with({{"model", {{"vocab", {{"zz", -1}}}}}}), "corrupt: model: vocab: 'zz': not a token number");
+  EXPECT_EQ(with({{"model", {{"vocab", json::array()}}}}), "corrupt: model: vocab: not an object");
   EXPECT_EQ(with({{"model", {{"merges", {"a b", "b a"}}}}}),
-            "corrupt: model: merges[1]: 'b' and 'a' are not tokens that make a token");
+            "corrupt: model: merges[1]: 'b' and 'a' are not tokens that merge into a token");
   for (const json& odd : {json("ab"), json(7), json::array({"a"}), json::array({1, 2})}) {
     EXPECT_NE(with({{"model", {{"merges", json::array({odd})}}}}), "") << odd;
   }
@@ -414,7 +414,7 @@ TEST(LlamaTokenizer, RefusesWhatIsBroken) {
   EXPECT_NE(with({{"added_tokens", {3}}}), "");
   EXPECT_NE(with({{"added_tokens", {{{"id", 300}, {"content", "x"}}}}}), "");
   EXPECT_NE(with({{"added_tokens", {{{"id", 3}, {"content", ""}}}}}), "");
-  EXPECT_EQ(with({{"model", {{"vocab", {{"zz", 65}}}}}}), "corrupt: token 'zz': another one has its number 65");
+  EXPECT_EQ(with({{"model", {{"vocab", {{"zz", 65}}}}}}), "corrupt: token 'zz': another token has its number 65");
   EXPECT_NE(with({{"model", {{"merges", {"a b c"}}}}}), "");
   for (const char* const option : {"single_word", "lstrip", "rstrip"}) {
     EXPECT_EQ(with({{"added_tokens", {{{"id", 257}, {"content", "<x>"}, {option, true}}}}}),
@@ -425,7 +425,7 @@ TEST(LlamaTokenizer, RefusesWhatIsBroken) {
 TEST(LlamaTokenizer, BytesWithoutATokenAreNamed) {
   json from = tokenizer_json();
   from["model"]["vocab"].erase("z");
-  EXPECT_EQ(parsed(from).encode("zoo").error().message(), "text with the byte 122, for which there is no token");
+  EXPECT_EQ(parsed(from).encode("zoo").error().message(), "text contains byte 122, which has no token");
 }
 
 TEST(LlamaTokenizer, FoldersWithoutOneHaveBytes) {
@@ -436,8 +436,7 @@ TEST(LlamaTokenizer, FoldersWithoutOneHaveBytes) {
     const ecq_test::temporary_folder of_other;
     ecq_test::write_file(of_other / other, "{}");
     EXPECT_EQ(llama::tokenizer::load(of_other.path(), 300).error().to_string(),
-              "unsupported: '" + (of_other / other).string() +
-                  "': a tokenizer without tokenizer.json, the only file that is read");
+              "unsupported: '" + (of_other / other).string() + "': tokenizers are read only from tokenizer.json");
   }
   ecq_test::write_file(folder / "tokenizer.json", "{\"model\":");
   EXPECT_TRUE(llama::tokenizer::load(folder.path(), 256).error().message().ends_with("tokenizer.json': is not JSON"));

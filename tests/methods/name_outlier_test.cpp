@@ -44,7 +44,7 @@ TEST(NameOutlier, NamesWeightsThatAreTooLarge) {
   const auto plain = ecq_test::gaussian(8, 16, 1, 1.0F);
   auto large = plain;
   for (float& weight : large) weight = weight < 0.0F ? -0x1p120F : 0x1p120F;
-  EXPECT_EQ(named(plain, large), "missed; weights of matrix 1 reach 2^120, which takes scales near the end of FP32");
+  EXPECT_EQ(named(plain, large), "missed; weights of matrix 1 reach 2^120, which needs scales near the limit of FP32");
 }
 
 }  // namespace

@@ -234,7 +234,7 @@ TEST_F(Tcq, NamesWhatIsWrong) {
   EXPECT_EQ(message_of(tcq{.target_bits = 3.0, .lambda = 1.0}), "tcq: target_bits and lambda are both set");
   EXPECT_EQ(message_of(tcq{.state_bits = 6, .lambda = 1.0}), "tcq: 2^6 states, not 4 to 32");
   EXPECT_EQ(message_of(tcq{.period_bits = 9, .lambda = 1.0}), "tcq: a period of 2^9 codes, not 2^10 to 2^18");
-  EXPECT_EQ(message_of(tcq{.lambda = -1.0}), "tcq: a lambda of -1.000000");
+  EXPECT_EQ(message_of(tcq{.lambda = -1.0}), "tcq: lambda is -1.000000, not a finite number of at least 0");
   const float infinity = std::numeric_limits<float>::infinity();
   for (const float wrong : {infinity, -infinity, std::numeric_limits<float>::quiet_NaN()}) {
     third[1003] = wrong;

@@ -87,12 +87,12 @@ TEST(CoderSetErrors, NameTheCoderAndThoseThatAreThere) {
   const auto opened = ecq::block_decoder::open(packed, ecq::coders<ecq::rans, ecq::huffman>);
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code(), ecq::errc::unsupported);
-  EXPECT_EQ(opened.error().message(), "stream: coder 2 (tans), where this program decodes raw, rans, huffman");
+  EXPECT_EQ(opened.error().message(), "stream: coder 2 (tans), but this program decodes only raw, rans, huffman");
   const auto own = packed_by<coder_of_ones_own>(codes());
   const auto unknown = ecq::encoded_stream::parse(own.stream);
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().message(),
-            "stream: coder 32768 (unknown), where this program decodes raw, rans, tans, huffman, huffman_gaps");
+            "stream: coder 32768 (unknown), but this program decodes only raw, rans, tans, huffman, huffman_gaps");
 }
 
 TEST(CoderSetOfLossless, HasAnOwnCoder) {

@@ -187,10 +187,10 @@ TEST_F(Tool, SaysWhyNoTensorIsSelected) {
   write_safetensors(path("model"), {{"layers.0.a", "I32", {8, 16}, numbers},
                                     {"layers.0.b", "F32", {8}, f32_bytes(std::vector<float>(8))}});
   const outcome of_type = run({"compress", path("model"), "-o", path("out"), "--lambda", "4"});
-  expect_failure(of_type, 1, {"none of 2 tensors", "I32 is no type of weights"});
+  expect_failure(of_type, 1, {"none of 2 tensors", "I32 is not a weight type"});
   write_safetensors(path("model"), {{"layers.0.a", "F32", {8, 16}, f32_bytes(bad)}});
   const outcome of_values = run({"compress", path("model"), "-o", path("out"), "--lambda", "4", "--keep-non-finite"});
-  expect_failure(of_values, 1, {"none of 1 tensors", "1 hold NaN or infinity"});
+  expect_failure(of_values, 1, {"none of 1 tensors", "1 contain NaN or infinity"});
 }
 
 TEST_F(Tool, ReplacesNoFileThatSaysSomethingOfWeights) {

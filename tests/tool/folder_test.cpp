@@ -151,10 +151,10 @@ TEST_F(FolderTool, SaysWhatIsWrongWithAFolder) {
   ask({"compress", model_folder(), "-o", packed, "--lambda", "5"});
   const auto compared = run({"compare", packed});
   EXPECT_EQ(compared.exit_code, 1);
-  EXPECT_NE(compared.err.find("compressed already"), std::string::npos) << compared.err;
+  EXPECT_NE(compared.err.find("already compressed"), std::string::npos) << compared.err;
   const auto restored = run({"decompress", packed, "-o", path("one.safetensors")});
   EXPECT_EQ(restored.exit_code, 1);
-  EXPECT_NE(restored.err.find("called like a file"), std::string::npos) << restored.err;
+  EXPECT_NE(restored.err.find("named like a file"), std::string::npos) << restored.err;
 }
 
 TEST_F(FolderTool, FallbackKeepsLayersAtEightBits) {

@@ -103,8 +103,8 @@ TEST_F(Tool, SaysWhereAbsMaxTakesFewerBits) {
   EXPECT_EQ(high["totals"]["lambda"], 0);
   EXPECT_TRUE(high["totals"]["below_target"].get<bool>());
   EXPECT_FALSE(ask(at("3", "--quiet"))["totals"]["below_target"].get<bool>());
-  EXPECT_NE(run(at("6.5", "--threads=1")).out.find("codes get no finer"), std::string::npos);
-  EXPECT_EQ(run(at("3", "--threads=1")).out.find("codes get no finer"), std::string::npos);
+  EXPECT_NE(run(at("6.5", "--threads=1")).out.find("codes cannot be any finer"), std::string::npos);
+  EXPECT_EQ(run(at("3", "--threads=1")).out.find("codes cannot be any finer"), std::string::npos);
 }
 
 // Codes made for speed take a little more and decode to the same weights; making them for size changes nothing.

@@ -96,7 +96,7 @@ class comparison {
   ecq::result<void> check_tokens(const std::string& path, const llama::model_config& config) const {
     ECQ_TRY(tokens, tokens_of(given_, path, config));
     if (std::ranges::equal(tokens, tokens_)) return {};
-    return ecq::error(ecq::errc::invalid_argument, "its tokenizer makes other tokens of '", given_.file, "'");
+    return ecq::error(ecq::errc::invalid_argument, "its tokenizer produces different tokens for '", given_.file, "'");
   }
 
   ecq::result<ecq::weight_error> error_of(const std::string& path, const llama::model& model) const {

@@ -32,12 +32,10 @@ ecq::result<void> compress(const compress_arguments& given) {
                  {"seconds", seconds}});
   } else if (!given.common.quiet) {
     std::cout << tool::printable(given.output) << ": " << tool::grouped(report.weights) << " weights at "
-              << tool::decimal(report.bits_per_weight, 3) << " bits, by what the model sees in "
-              << tool::grouped(model->tokens()) << " tokens that it has written itself, in " << tool::duration(seconds)
-              << '\n';
+              << tool::decimal(report.bits_per_weight, 3) << " bits, calibrated on " << tool::grouped(model->tokens())
+              << " tokens that the model wrote itself, in " << tool::duration(seconds) << '\n';
     if (report.bits_per_weight < given.bits - ecq::rate_correction::tolerance) {
-      std::cout << "These are the finest codes that 8-bit integers can be: " << tool::decimal(given.bits, 2)
-                << " bits were asked for.\n";
+      std::cout << "8-bit integers cannot be any finer; " << tool::decimal(given.bits, 2) << " bits were requested.\n";
     }
   }
   return {};

@@ -21,7 +21,7 @@ ecq::result<void> check_plain(const std::string& path) {
   ECQ_TRY(files, ecq::model_files::of(path));
   ECQ_TRY(compressed, ecq::is_container(files.folder));
   if (!compressed) return {};
-  return ecq::error(ecq::errc::invalid_argument, ecq::detail::quoted(path), ": it is compressed already");
+  return ecq::error(ecq::errc::invalid_argument, ecq::detail::quoted(path), " is already compressed");
 }
 
 ecq::result<ecq::sensitivity_map> sensitivities_of(const std::string& file) {

@@ -60,7 +60,7 @@ tool::table as_table(const llama::super_weights& seen, const llama::expert_mixtu
 }  // namespace
 
 ecq::result<void> find_super_weights(const super_weights_arguments& given) {
-  if (given.text.empty()) return ecq::error(ecq::errc::invalid_argument, "--text: no text");
+  if (given.text.empty()) return ecq::error(ecq::errc::invalid_argument, "--text is empty");
   ECQ_TRY(model, open_model(given));
   ECQ_TRY(words, open_tokenizer(given.path, model.config()));
   ECQ_TRY(prompt, prompt_tokens(given.text, words, model.config()));
@@ -86,7 +86,7 @@ ecq::result<void> find_super_weights(const super_weights_arguments& given) {
   if (!seen.found.empty() || !seen.others.empty()) std::cout << as_table(seen, mixture);
   if (!given.common.quiet) {
     std::cout << seen.found.size() << (seen.found.size() == 1 ? " super weight" : " super weights")
-              << ", whose input and output exceed " << tool::significant(given.how.threshold, 4) << " in a text of "
+              << " with input and output above " << tool::significant(given.how.threshold, 4) << " in a text of "
               << prompt.size() << " tokens\n";
   }
   return {};

@@ -37,7 +37,7 @@ inline bool stands_out(double magnitude, double sum, std::size_t count, double r
 
 ECQ_INLINE result<std::vector<std::uint64_t>> find_outliers(const cpu& backend, const weights_view& weights,
                                                             double ratio) {
-  if (!(ratio > 1)) return error(errc::invalid_argument, "outliers ", ratio, " times as large as the other weights");
+  if (!(ratio > 1)) return error(errc::invalid_argument, "ratio of outliers is ", ratio, ", not above 1");
   if (weights.empty() || weights.size() < 2) return std::vector<std::uint64_t>{};
   const std::size_t rows = weights.rows();
   const std::size_t columns = weights.columns();

@@ -85,8 +85,8 @@ class calibrated_codes {
   /// Fails with errc::invalid_argument if the names of matrices are not unique.
   result<void> check() const {
     if (numbers_.size() == matrices_.size()) return {};
-    return error(errc::invalid_argument, "calibration of ", matrices_.size(), " matrices by ", numbers_.size(),
-                 " names");
+    return error(errc::invalid_argument, "calibration: ", matrices_.size(), " matrices have only ", numbers_.size(),
+                 " different names");
   }
 
   /// Hands out the codes and the scale of a matrix at a lambda. The pass starts over for another lambda, and for a
@@ -117,7 +117,7 @@ class calibrated_codes {
   /// Quantises the matrices of the next input.
   result<void> advance(const cpu& backend) {
     ECQ_TRY(names, options_.pass->next());
-    if (names.empty()) return error(errc::not_found, "the calibration has no input of it");
+    if (names.empty()) return error(errc::not_found, "calibration has no input for it");
     // Matrices of one input share its factor, but on a trellis only if they have the same order of columns.
     std::map<std::size_t, std::vector<std::size_t>> by_phase;
     std::set<std::size_t> all;
@@ -126,7 +126,7 @@ class calibrated_codes {
       if (known == numbers_.end()) continue;  // stays as it is
       const std::size_t index = known->second;
       if (waiting_.contains(index) || handed_out_.contains(index) || !all.insert(index).second) {
-        return error(errc::invalid_argument, "the calibration has named tensor '", name, "' twice");
+        return error(errc::invalid_argument, "calibration named tensor '", name, "' twice");
       }
       by_phase[phase_of(index)].push_back(index);
     }
@@ -268,15 +268,15 @@ class calibrated_method final : public compression_method {
   }
 
   result<void> check() const override {
-    if (options_.pass == nullptr) return error(errc::invalid_argument, "calibration without a forward pass");
+    if (options_.pass == nullptr) return error(errc::invalid_argument, "calibration needs a forward pass");
     if (options_.target_bits.has_value() == options_.lambda.has_value()) {
-      return error(errc::invalid_argument, "calibration takes target bits or a lambda");
+      return error(errc::invalid_argument, "calibration needs either target bits or a lambda");
     }
     if (options_.lambda && !(*options_.lambda >= 0)) {
-      return error(errc::invalid_argument, "a lambda of ", *options_.lambda);
+      return error(errc::invalid_argument, "lambda is ", *options_.lambda, ", not a number of at least 0");
     }
     if (options_.state_bits && !std::is_same_v<Format, int8>) {
-      return error(errc::invalid_argument, "calibration: codes of ", Format::name, " on a trellis, which takes int8");
+      return error(errc::invalid_argument, "calibration: codes on a trellis must be int8, not ", Format::name);
     }
     return options_.state_bits ? trellis_options().check() : result<void>();
   }

@@ -131,16 +131,16 @@ inline result<void> error_feedback::quantize(const cpu& backend, const weights_v
   using detail::lanes_of_rows, detail::panel_columns;
   const std::size_t columns = weights.columns();
   if (codes.size() != weights.size() || scales != layout(weights.rows(), columns).count()) {
-    return error(errc::invalid_argument, "room for ", codes.size(), " codes and ", scales, " scales of ",
-                 weights.rows(), " x ", columns, " weights");
+    return error(errc::invalid_argument, "output has room for ", codes.size(), " codes and ", scales,
+                 " scales, not for those of ", weights.rows(), " x ", columns, " weights");
   }
   if (!(correction >= 0) || !(correction <= 1)) {
-    return error(errc::invalid_argument, "a correction of ", correction, ", not 0 to 1");
+    return error(errc::invalid_argument, "correction is ", correction, ", not from 0 to 1");
   }
   if (weights.empty()) return {};
   if (input != nullptr && input->width() != columns) {
-    return error(errc::invalid_argument, "inputs of ", input->width(), " columns for ", weights.rows(), " x ", columns,
-                 " weights");
+    return error(errc::invalid_argument, "inputs have ", input->width(), " columns, but weights are ", weights.rows(),
+                 " x ", columns);
   }
   const auto isa = chosen_instruction_set(backend.isa);
   const std::size_t panels = (columns + panel_columns - 1) / panel_columns;
@@ -168,7 +168,7 @@ inline result<void> error_feedback::quantize(const cpu& backend, const weights_v
                           if (!detail::round_panel(grid, stored, some, own, tile.data(), &errors[first * lanes_of_rows],
                                                    levels.data())) {
                             return error(errc::non_finite, "feedback to rows ", first_row, " to ", first_row + rows - 1,
-                                         ", columns ", first, " to ", first + some - 1, " leads beyond FP32");
+                                         ", columns ", first, " to ", first + some - 1, " overflows FP32");
                           }
                           for (std::size_t row = 0; row < rows; ++row) {
                             for (std::size_t at = 0; at < some; ++at) {

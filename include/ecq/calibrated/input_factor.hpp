@@ -119,13 +119,13 @@ ECQ_EXACT_FLOAT inline void shift_from(const float* weights, float share, std::s
 inline result<input_factor> input_factor::make(const cpu& backend, const input_moments& moments,
                                                const factor_options& how) {
   if (!(how.damping > 0) || !(how.damping <= 1000) || !(how.least_tokens_per_column >= 0)) {
-    return error(errc::invalid_argument, "a damping of ", how.damping, ", at least ", how.least_tokens_per_column,
-                 " tokens a column");
+    return error(errc::invalid_argument, "damping ", how.damping, " or least_tokens_per_column ",
+                 how.least_tokens_per_column, " is out of range");
   }
   ECQ_CHECK(moments.check(backend));
   const std::size_t width = moments.width;
   if (static_cast<double>(moments.tokens) < how.least_tokens_per_column * static_cast<double>(width)) {
-    return error(errc::invalid_argument, moments.tokens, " tokens for ", width, " columns, where each needs ",
+    return error(errc::invalid_argument, moments.tokens, " tokens for ", width, " columns, but each column needs ",
                  how.least_tokens_per_column);
   }
   const auto failed = [&] { return error(errc::out_of_memory, "no memory for the factor of ", width, " columns"); };
@@ -157,8 +157,8 @@ inline result<input_factor> input_factor::make(const cpu& backend, const input_m
     ECQ_TRY(factorized, detail::factorize(backend, lower));
     if (factorized != width) {
       const std::size_t last = width - 1 - factorized;
-      return error(errc::invalid_argument, "the second moments are indefinite, at column ", last,
-                   " or up to 127 before");
+      return error(errc::invalid_argument, "the second moments are indefinite at column ", last,
+                   " or up to 127 columns before it");
     }
     ECQ_CHECK(made.take_panels(backend, lower));
     if (!moments.cross.empty() && moments.cross != moments.second) {

@@ -75,12 +75,14 @@ class moment_sums {
 };
 
 inline result<void> input_moments::check(const cpu& backend) const {
-  if (width == 0 || tokens == 0)
-    return error(errc::invalid_argument, "moments of ", width, " columns, ", tokens, " tokens");
+  if (width == 0 || tokens == 0) {
+    return error(errc::invalid_argument, "moments of ", width, " columns and ", tokens,
+                 " tokens: both must be at least 1");
+  }
   if (width > moment_sums::most_columns || second.size() != width * width ||
       (!cross.empty() && cross.size() != width * width)) {
-    return error(errc::invalid_argument, second.size(), " second and ", cross.size(), " cross moments of ", width,
-                 " columns");
+    return error(errc::invalid_argument, second.size(), " second and ", cross.size(), " cross moments do not fit ",
+                 width, " columns");
   }
   return parallel_for(backend, width, [&](std::size_t row) -> result<void> {
     const auto not_finite = [](const std::vector<double>& moments, std::size_t at) {
@@ -97,7 +99,7 @@ inline result<void> input_moments::check(const cpu& backend) const {
       const double most = std::sqrt(of_row) * std::sqrt(of_column);
       if (!(std::fabs(moment) <= most * (1 + 1e-4))) {
         return error(errc::invalid_argument, "E[a b] = ", moment, " of columns ", row, " and ", column,
-                     ", for which E[a^2] and E[b^2] are ", of_row, " and ", of_column);
+                     " is impossible where E[a^2] and E[b^2] are ", of_row, " and ", of_column);
       }
       if (!(std::fabs(moment - mirrored) <= most * 1e-6)) {
         return error(errc::invalid_argument, "the moments of columns ", row, " and ", column,
@@ -109,8 +111,10 @@ inline result<void> input_moments::check(const cpu& backend) const {
 }
 
 inline result<moment_sums> moment_sums::create(std::size_t width, bool with_cross) {
-  if (width == 0) return error(errc::invalid_argument, "moments of inputs without columns");
-  if (width > most_columns) return error(errc::limit_exceeded, "moments of ", width, " columns, of ", most_columns);
+  if (width == 0) return error(errc::invalid_argument, "moments need at least 1 column");
+  if (width > most_columns) {
+    return error(errc::limit_exceeded, "moments of ", width, " columns, more than ", most_columns);
+  }
   const auto failed = [&] { return error(errc::out_of_memory, "no memory for the moments of ", width, " columns"); };
   return detail::or_out_of_memory(failed, [&]() -> result<moment_sums> {
     moment_sums made;
@@ -131,8 +135,7 @@ inline result<moment_sums> moment_sums::create(std::size_t width, bool with_cros
 
 inline result<void> moment_sums::check(matrix_view<const float> rows, std::size_t tokens) const {
   if (rows.rows() != tokens || (tokens != 0 && rows.columns() != width_)) {
-    return error(errc::invalid_argument, rows.rows(), " x ", rows.columns(), " inputs where there should be ", tokens,
-                 " x ", width_);
+    return error(errc::invalid_argument, rows.rows(), " x ", rows.columns(), " inputs, not ", tokens, " x ", width_);
   }
   for (std::size_t row = 0; row < tokens; ++row) {
     for (std::size_t column = 0; column < width_; ++column) {
@@ -194,7 +197,7 @@ inline result<void> moment_sums::add_slab(const cpu& backend) {
 }
 
 inline result<input_moments> moment_sums::finish(const cpu& backend) && {
-  if (tokens_ == 0) return error(errc::invalid_argument, "moments of no tokens");
+  if (tokens_ == 0) return error(errc::invalid_argument, "moments need at least 1 token");
   ECQ_CHECK(add_slab(backend));
   input_moments made{width_, tokens_, std::move(second_), std::move(cross_)};
   const auto count = static_cast<double>(tokens_);

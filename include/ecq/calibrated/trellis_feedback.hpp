@@ -258,7 +258,7 @@ class trellis_rows {
     const auto found = paths_.finish(where);
     if (!found) {
       return error(errc::non_finite, "feedback to rows ", first_row_, " to ", first_row_ + rows_ - 1,
-                   " leads beyond FP32");
+                   " overflows FP32");
     }
     state = static_cast<std::uint8_t>(found->last_state);
     for (const run_of_row& run : runs_) {
@@ -319,16 +319,16 @@ inline result<void> trellis_feedback::quantize(const cpu& backend, const weights
                                                std::span<std::uint8_t> codes) const {
   const std::size_t columns = weights.columns();
   if (codes.size() != weights.size()) {
-    return error(errc::invalid_argument, "room for ", codes.size(), " codes of ", weights.rows(), " x ", columns,
-                 " weights");
+    return error(errc::invalid_argument, "output has room for ", codes.size(), " codes, not for those of ",
+                 weights.rows(), " x ", columns, " weights");
   }
   if (!(correction >= 0) || !(correction <= 1)) {
-    return error(errc::invalid_argument, "a correction of ", correction, ", not 0 to 1");
+    return error(errc::invalid_argument, "correction is ", correction, ", not from 0 to 1");
   }
   if (weights.empty()) return {};
   if (input->width() != columns) {
-    return error(errc::invalid_argument, "inputs of ", input->width(), " columns for ", weights.rows(), " x ", columns,
-                 " weights");
+    return error(errc::invalid_argument, "inputs have ", input->width(), " columns, but weights are ", weights.rows(),
+                 " x ", columns);
   }
   const auto isa = chosen_instruction_set(backend.isa);
   const trellis_order order(columns, first);

@@ -107,7 +107,7 @@ struct chosen_methods {
     ECQ_TRY(method, options.method.get());
     ECQ_TRY(fallback, options.fallback.get());
     if (!options.fallback_names.empty() && method->lossless() != fallback->lossless()) {
-      return error(errc::invalid_argument, "a fallback with loss of a method without, or the other way round");
+      return error(errc::invalid_argument, "method and fallback must both be lossless, or neither of them");
     }
     return chosen_methods{std::move(method), std::move(fallback)};
   }

@@ -162,8 +162,8 @@ ECQ_INLINE result<void> check_same_weights(const cpu& backend, const container_r
       same = std::ranges::equal(weights, file.bytes(*there).first(weights.size()));
     }
     if (same) continue;
-    return error(errc::invalid_argument, quoted(path), ": other weights than those of '", matrix.name,
-                 "' would be replaced; remove it, or name another folder");
+    return error(errc::invalid_argument, quoted(path), ": weights other than those of '", matrix.name,
+                 "' would be replaced; remove it or choose another folder");
   }
   return {};
 }
@@ -301,7 +301,7 @@ inline result<void> check_output_type(const decompress_options& options) {
   if (!options.type || *options.type == dtype::bf16 || *options.type == dtype::fp16 || *options.type == dtype::fp32) {
     return {};
   }
-  return error(errc::invalid_argument, "weights are decoded to bf16, fp16 or fp32, not ", to_string(*options.type));
+  return error(errc::invalid_argument, "weights can be decoded to bf16, fp16 or fp32, not ", to_string(*options.type));
 }
 
 }  // namespace detail

@@ -23,12 +23,12 @@ namespace detail {
 ECQ_INLINE result<weight_place> read_place(json_reader& json) {
   std::vector<std::uint64_t> numbers;
   ECQ_CHECK(json.array([&]() -> result<void> {
-    if (numbers.size() == 2) return json.fail("more than a row and a column");
+    if (numbers.size() == 2) return json.fail("expected only a row and a column");
     ECQ_TRY(number, json.integer());
     numbers.push_back(number);
     return {};
   }));
-  if (numbers.size() != 2) return json.fail("expected a row and a column before");
+  if (numbers.size() != 2) return json.fail("expected a row and a column");
   return weight_place{numbers[0], numbers[1]};
 }
 

@@ -135,8 +135,8 @@ ECQ_INLINE result<named_weights> model_selection::with_exact(const cpu& backend,
   if (const auto chosen = choice.places.find(tensor.name); chosen != choice.places.end()) {
     for (const auto& [row, column] : chosen->second) {
       if (row >= weights.rows() || column >= weights.columns()) {
-        return error(errc::invalid_argument, "tensor '", tensor.name, "': no weight at row ", row, ", column ", column,
-                     " of ", weights.rows(), " x ", weights.columns(), " to keep exact");
+        return error(errc::invalid_argument, "tensor '", tensor.name, "': exact weight at row ", row, ", column ",
+                     column, " is outside ", weights.rows(), " x ", weights.columns());
       }
       positions.push_back(row * weights.columns() + column);
     }
@@ -162,16 +162,16 @@ ECQ_INLINE result<void> model_selection::divide_bits(const sensitivity_map& sens
       if (block.falls_back) continue;
       const auto found = sensitivities.find(matrix.name);
       if (found == sensitivities.end()) {
-        return error(errc::not_found, "no sensitivity of tensor '", matrix.name, "'");
+        return error(errc::not_found, "tensor '", matrix.name, "' has no sensitivity");
       }
       const std::vector<double>& values = found->second.values;
       if (values.size() != 1 && values.size() != matrix.weights.rows()) {
-        return error(errc::invalid_argument, "tensor '", matrix.name, "': ", values.size(),
-                     " sensitivities of rows, of which there are ", matrix.weights.rows());
+        return error(errc::invalid_argument, "tensor '", matrix.name, "': ", values.size(), " row sensitivities for ",
+                     matrix.weights.rows(), " rows");
       }
       if (const auto wrong = std::ranges::find_if_not(values, is_sensitivity); wrong != values.end()) {
-        return error(errc::invalid_argument, "tensor '", matrix.name, "': a sensitivity of ", *wrong, " in row ",
-                     wrong - values.begin());
+        return error(errc::invalid_argument, "tensor '", matrix.name, "': sensitivity ", *wrong, " in row ",
+                     wrong - values.begin(), " is not from 1e-12 to 1e12");
       }
       if (values.empty()) continue;
       logs += std::log(found->second.mean());
@@ -222,17 +222,17 @@ ECQ_INLINE error model_selection::nothing_selected() const {
       std::ranges::count_if(kept_, [&](const tensor_entry* tensor) { return is_of_quantized(*tensor); });
   std::string hint;
   if (of_quantized != 0) {
-    hint = text_of("; ", of_quantized, " belong to quantised weights, which only lossless methods take");
+    hint = text_of("; ", of_quantized, " belong to quantised weights, which only lossless methods compress");
   }
-  if (!non_finite_.empty()) hint += text_of("; ", non_finite_.size(), " hold NaN or infinity");
+  if (!non_finite_.empty()) hint += text_of("; ", non_finite_.size(), " contain NaN or infinity");
   std::set<std::string_view> other_types;
   for (const tensor_entry* tensor : kept_) {
     if (tensor->shape.size() >= 2 && !dtype_from_safetensors(tensor->dtype)) other_types.insert(tensor->dtype);
   }
-  for (const std::string_view type : other_types) hint += text_of("; ", type, " is no type of weights");
+  for (const std::string_view type : other_types) hint += text_of("; ", type, " is not a weight type");
   return error(errc::invalid_argument, "none of ", model_->tensors().size(),
-               " tensors is selected: weights have two dimensions or more, and "
-               "embeddings have to be included by name",
+               " tensors is selected: weights have two or more dimensions, and "
+               "embeddings must be included by name",
                hint);
 }
 
@@ -248,7 +248,7 @@ ECQ_INLINE result<model_selection> model_selection::of(const cpu& backend, const
   }
   for (const auto& each : options.exact.places) {
     if (model.find(each.first) != nullptr) continue;
-    return error(errc::not_found, "no tensor '", each.first, "', which has weights to keep exact");
+    return error(errc::not_found, "tensor '", each.first, "' has weights to keep exact, but is not in the model");
   }
   ECQ_CHECK(check_sensitivities(options.sensitivities, model));
   tensor_selection rules = options.selection;

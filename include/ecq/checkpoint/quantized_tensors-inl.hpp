@@ -183,7 +183,7 @@ ECQ_INLINE quantized_tensors::finding examine(const checkpoint& model, const ten
     if (const tensor_entry* const other = model.find(weights.name + suffix)) more = other->name;
   }
   if (!more.empty()) {
-    found.unusable = text_of("its scales are not all: there is '", more, "'");
+    found.unusable = text_of("there is '", more, "' besides its scales");
     return found;
   }
   found.scales = spread_scales(weights.shape, scale.shape, block);
@@ -191,9 +191,9 @@ ECQ_INLINE quantized_tensors::finding examine(const checkpoint& model, const ten
   if (!found.scales || !type) {
     found.scales.reset();
     found.unusable =
-        text_of("scales of ", scale.dtype, " ", shape_text(scale.shape), " spread over weights ",
-                shape_text(weights.shape), " in no way, or in two that only a block size in config.json tells apart");
-    if (!block.empty()) found.unusable += text_of("; there it is ", shape_text(block));
+        text_of("scales of ", scale.dtype, " ", shape_text(scale.shape), " fit weights ", shape_text(weights.shape),
+                " in no way, or in two that only a block size in config.json tells apart");
+    if (!block.empty()) found.unusable += text_of("; config.json has ", shape_text(block));
     return found;
   }
   found.scales->type = *type;
@@ -275,8 +275,8 @@ ECQ_INLINE result<weights_view> quantized_tensors::weights_of(const tensor_entry
                                                               std::span<const std::byte> bytes) const {
   const finding& what = findings_[position];
   if (!what.unusable.empty()) {
-    return error(errc::unsupported, "tensor '", tensor.name, "' is quantised already, and ", what.unusable,
-                 "; excluded by name, it stays as it is");
+    return error(errc::unsupported, "tensor '", tensor.name, "' is already quantised, and ", what.unusable,
+                 "; exclude it by name to keep it as it is");
   }
   if (!what.scales) return as_weights(tensor, bytes);
   if (!detail::readable_in_place(dtype::fp32)) {
@@ -307,7 +307,7 @@ ECQ_INLINE quantized_tensors quantized_tensors::find(const checkpoint& model) {
     what = detail::examine(model, tensor, *scales.front(), block, zero_point);
     if (scales.size() > 1) {
       what.scales.reset();
-      what.unusable = detail::text_of("it has scales in ", scales[0]->name, " and in ", scales[1]->name);
+      what.unusable = detail::text_of("it has scales in both ", scales[0]->name, " and ", scales[1]->name);
     }
     scaled_fp8 = scaled_fp8 || is_fp8(type_of(position));
   }
@@ -317,9 +317,9 @@ ECQ_INLINE quantized_tensors quantized_tensors::find(const checkpoint& model) {
     what.belongs = what.belongs || zero_points.contains(model.tensors()[position].name);
     if (what.belongs || what.scale != nullptr || !is_fp8(type_of(position))) continue;
     if (const auto other = names.beside(model.tensors()[position].name); !other.empty()) {
-      what.unusable = detail::text_of("it is not known whether '", other, "' are its scales");
+      what.unusable = detail::text_of("'", other, "' may or may not be its scales");
     } else if (scaled_fp8) {
-      what.unusable = "the checkpoint is quantised, but there are no scales of its name";
+      what.unusable = "the checkpoint has no scales named after it";
     }
   }
   return found;

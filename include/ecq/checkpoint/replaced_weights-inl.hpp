@@ -39,12 +39,12 @@ ECQ_INLINE tensor_names names_in(const container_reader& container) {
 ECQ_INLINE result<void> check_replaced(const std::filesystem::path& path, bool container, const tensor_names& names) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return {};
-  constexpr std::string_view instead = " would be replaced; remove it, or name another folder";
+  constexpr std::string_view instead = " would be replaced; remove it or choose another folder";
   const auto refusal = [&](const auto&... what) {
     return error(errc::invalid_argument, quoted(path), ": ", what..., instead);
   };
   const auto unreadable = [&](const error& why) {  // `why` names the file
-    return error(errc::invalid_argument, why.message(), "; what cannot be read", instead);
+    return error(errc::invalid_argument, why.message(), "; a file that cannot be read", instead);
   };
   const auto check = [&](const tensor_names& there) -> result<void> {
     for (const std::string_view name : there) {

@@ -37,7 +37,7 @@ ECQ_INLINE result<double> read_sensitivity(json_reader& json) {
   double value = 0;
   in >> value;
   if (!in || !is_sensitivity(value)) {
-    return json.fail("a sensitivity of ", digits, " before, not from 1e-12 to 1e12");
+    return json.fail("sensitivity ", digits, " is not from 1e-12 to 1e12");
   }
   return value;
 }
@@ -55,7 +55,7 @@ ECQ_INLINE result<std::vector<double>> read_values(json_reader& json) {
     return values;
   }
   ECQ_CHECK(json.array(next));
-  if (values.empty()) return json.fail("no sensitivities before");
+  if (values.empty()) return json.fail("empty array of sensitivities");
   return values;
 }
 
@@ -99,7 +99,7 @@ ECQ_INLINE result<sensitivity_map> parse_sensitivities(std::string_view text) {
 
 ECQ_INLINE result<sensitivity_map> sensitivities_of(const safetensors_file& file) {
   if constexpr (std::endian::native != std::endian::little) {
-    return error(errc::unsupported, "sensitivities in safetensors files, on this machine");
+    return error(errc::unsupported, "sensitivities in safetensors files need a little-endian machine");
   }
   return detail::or_out_of_memory("the sensitivities of tensors", [&]() -> result<sensitivity_map> {
     sensitivity_map sensitivities;
@@ -109,14 +109,14 @@ ECQ_INLINE result<sensitivity_map> sensitivities_of(const safetensors_file& file
       };
       const std::vector<std::uint64_t>& shape = tensor.shape;
       if (shape.size() > 2 || (shape.size() == 2 && shape[1] != 1)) {
-        return fails(errc::corrupt, "of ", shape.size(), " extents, neither one sensitivity nor one a row");
+        return fails(errc::corrupt, "has ", shape.size(), " dimensions; expected one sensitivity, or one for each row");
       }
       const auto values = detail::numbers_of(tensor, file.bytes(tensor));
       if (!values) return fails(errc::unsupported, "sensitivities of type ", tensor.dtype);
       if (values->empty()) return fails(errc::corrupt, "no sensitivities");
       for (std::size_t row = 0; row < values->size(); ++row) {
         if (detail::is_sensitivity((*values)[row])) continue;
-        return fails(errc::corrupt, "a sensitivity of ", (*values)[row], " in row ", row, ", not from 1e-12 to 1e12");
+        return fails(errc::corrupt, "sensitivity ", (*values)[row], " in row ", row, " is not from 1e-12 to 1e12");
       }
       sensitivities.emplace(tensor.name, *values);
     }
@@ -133,7 +133,7 @@ ECQ_INLINE result<sensitivity_map> read_sensitivities(const std::filesystem::pat
 ECQ_INLINE result<void> check_sensitivities(const sensitivity_map& sensitivities, const checkpoint& model) {
   for (const auto& each : sensitivities) {
     if (model.find(each.first) == nullptr) {
-      return error(errc::not_found, "no tensor '", each.first, "', which has a sensitivity");
+      return error(errc::not_found, "tensor '", each.first, "' has a sensitivity, but is not in the model");
     }
   }
   return {};

@@ -73,7 +73,7 @@ class checkpoint_verifier {
     const tensor_entry* tensor = original_->find(name);
     if (tensor == nullptr) return error(errc::not_found, "tensor '", name, "' is not in the original");
     if (!std::equal(shape.begin(), shape.end(), tensor->shape.begin(), tensor->shape.end())) {
-      return error(errc::checksum_mismatch, "tensor '", name, "' has another shape in the original");
+      return error(errc::checksum_mismatch, "tensor '", name, "' has a different shape in the original");
     }
     return tensor;
   }
@@ -102,7 +102,8 @@ ECQ_INLINE result<void> checkpoint_verifier::check_names() const {
     }
   }
   if (tensors == original_->tensors().size()) return {};
-  return error(errc::not_found, "the original has ", original_->tensors().size(), " tensors, the container ", tensors);
+  return error(errc::not_found, "the original has ", original_->tensors().size(), " tensors, but the container has ",
+               tensors);
 }
 
 ECQ_INLINE result<bool> checkpoint_verifier::has_headers_of_original() const {

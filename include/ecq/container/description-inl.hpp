@@ -80,7 +80,7 @@ result<void> read_members(json_reader& json, const std::array<std::string_view, 
   const auto end = seen.begin() + static_cast<std::ptrdiff_t>(required);
   const auto missing = std::find(seen.begin(), end, false);
   if (missing == end) return {};
-  return json.fail("the object before has no '", keys[static_cast<std::size_t>(missing - seen.begin())], "'");
+  return json.fail("the object that ends here has no '", keys[static_cast<std::size_t>(missing - seen.begin())], "'");
 }
 
 /// Reads the next value into `out`.
@@ -133,7 +133,7 @@ ECQ_INLINE result<std::pair<packed_matrix, std::uint64_t>> parse_matrix(json_rea
           case 8: return read_into(json, matrix.element_type);
           case 9: {
             ECQ_TRY(count, json.integer());
-            if (count == 0) return json.fail("no exact weights");
+            if (count == 0) return json.fail("number of exact weights is 0");
             exact = count;
             return {};
           }
@@ -141,7 +141,7 @@ ECQ_INLINE result<std::pair<packed_matrix, std::uint64_t>> parse_matrix(json_rea
             ECQ_TRY(digits, json.string());
             const auto bits = parse_hex64("00000000" + digits);  // which takes exactly 16 digits
             if (!bits) return json.fail("expected 8 hexadecimal digits");
-            if (*bits == 0x80000000U) return json.fail("a zero point of -0");
+            if (*bits == 0x80000000U) return json.fail("zero point is -0");
             matrix.zero = std::bit_cast<float>(static_cast<std::uint32_t>(*bits));
             return {};
           }
@@ -181,10 +181,10 @@ ECQ_INLINE result<block_description> parse_block(json_reader& json) {
 ECQ_INLINE result<void> check_unique_names(const container_description& description) {
   std::set<std::string_view> blocks, matrices;
   for (const block_description& block : description.blocks) {
-    if (!blocks.insert(block.name).second) return error(errc::corrupt, "block '", block.name, "' is there twice");
+    if (!blocks.insert(block.name).second) return error(errc::corrupt, "block '", block.name, "' occurs twice");
     for (const packed_matrix& matrix : block.matrices) {
       if (matrices.insert(matrix.name).second) continue;
-      return error(errc::corrupt, "matrix '", matrix.name, "' is there twice");
+      return error(errc::corrupt, "matrix '", matrix.name, "' occurs twice");
     }
   }
   return {};
@@ -193,9 +193,9 @@ ECQ_INLINE result<void> check_unique_names(const container_description& descript
 }  // namespace detail
 
 ECQ_INLINE result<void> check_block(const block_description& block) {
-  if (block.matrices.empty()) return error(errc::corrupt, "it has no matrices");
+  if (block.matrices.empty()) return error(errc::corrupt, "has no matrices");
   if (!block.exact.empty() && block.exact.size() != block.matrices.size()) {
-    return error(errc::corrupt, block.exact.size(), " numbers of exact weights for ", block.matrices.size(),
+    return error(errc::corrupt, block.exact.size(), " counts of exact weights for ", block.matrices.size(),
                  " matrices");
   }
   std::vector<const packed_matrix*> order;
@@ -209,27 +209,29 @@ ECQ_INLINE result<void> check_block(const block_description& block) {
     if (!extents || layout.rows != extents->first || layout.columns != extents->second) {
       return bad("its shape is not ", layout.rows, " x ", layout.columns);
     }
-    if ((layout.rows_per_group == 0) != (layout.columns_per_group == 0)) return bad("groups of no weights");
-    if (matrix.is_bytes() == matrix.element_type.empty()) return bad("bytes, or an element type, but not both");
+    if ((layout.rows_per_group == 0) != (layout.columns_per_group == 0)) return bad("groups without rows or columns");
+    if (matrix.is_bytes() == matrix.element_type.empty()) {
+      return bad("bytes must have an element type, and nothing else may have one");
+    }
     if (matrix.lossless() &&
         (matrix.format != matrix.original || !(matrix.is_bytes() || is_floating_point(matrix.format)))) {
-      return bad(to_string(matrix.original), " in ", to_string(matrix.format), " without scales");
+      return bad(to_string(matrix.original), " cannot be stored as ", to_string(matrix.format), " without scales");
     }
     if (!matrix.lossless() && size_of(matrix.format) != 1) {
-      return bad("its codes, ", to_string(matrix.format), ", are no bytes");
+      return bad("its codes, ", to_string(matrix.format), ", are not bytes");
     }
     if (matrix.zero != 0 && (matrix.lossless() || !is_affine(matrix.format))) {
-      return bad("a zero point of ", to_string(matrix.format), matrix.lossless() ? " without loss" : "");
+      return bad(to_string(matrix.format), matrix.lossless() ? " without loss" : "", " cannot have a zero point");
     }
     if (block.exact_of(index) > (matrix.lossless() ? 0 : extents->first * extents->second)) {
-      return bad(block.exact_of(index), " exact weights of ", extents->first * extents->second,
-                 matrix.lossless() ? " without loss" : "");
+      return bad(block.exact_of(index), " exact weights are too many for ", extents->first * extents->second,
+                 " weights", matrix.lossless() ? " without loss" : "");
     }
-    if (matrix.original == dtype::table) return bad("no weights lie in tables");
+    if (matrix.original == dtype::table) return bad("its original type cannot be a table");
     if (!fp32::is_finite(std::bit_cast<std::uint32_t>(matrix.zero))) return bad("its zero point is not finite");
     const packed_matrix& one = block.matrices.front();
     if (matrix.lossless() != one.lossless() || (matrix.lossless() && matrix.format != one.format)) {
-      return bad("lossless or not, and of which format, is a matter of whole blocks");
+      return bad("matrices of a block must all be lossless in one format, or none of them");
     }
     const std::uint64_t weights = extents->first * extents->second;
     if (matrix.first_symbol > block.symbols || weights > block.symbols - matrix.first_symbol) {
@@ -311,7 +313,7 @@ ECQ_INLINE result<container_description> parse_description(std::string_view text
       case 0: {
         ECQ_TRY(version, json.integer());
         if (version == container_version) return {};
-        return error(errc::unsupported, "version ", version, " of the container, this reader knows ",
+        return error(errc::unsupported, "container version ", version, ", but this reader knows only ",
                      container_version);
       }
       case 1: return detail::read_into(json, description.tool);

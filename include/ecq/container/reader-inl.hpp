@@ -60,9 +60,7 @@ ECQ_INLINE result<std::vector<container_reader>> open_containers(const std::file
 }
 
 ECQ_INLINE result<checkpoint> open_plain(const std::filesystem::path& path) {
-  const auto refused = [&] {
-    return error(errc::invalid_argument, detail::quoted(path), ": it is compressed already");
-  };
+  const auto refused = [&] { return error(errc::invalid_argument, detail::quoted(path), " is already compressed"); };
   // Checked before opening, which would fail: the index names tensors that compression has renamed.
   if (const auto compressed = is_container(path); compressed && *compressed) return refused();
   ECQ_TRY(model, checkpoint::open(path));
@@ -81,7 +79,7 @@ ECQ_INLINE result<container_reader> container_reader::open(const std::filesystem
     const std::string* text = find_value(file.metadata(), container_metadata_key);
     if (text == nullptr) {
       return error(is_container(file) ? errc::corrupt : errc::not_found,
-                   detail::quoted(path) + ": no container: its metadata have no key '" +
+                   detail::quoted(path) + ": not a container: its metadata has no key '" +
                        std::string(container_metadata_key) + "'");
     }
     container_reader reader(std::move(file), {});
@@ -108,7 +106,7 @@ ECQ_INLINE result<void> container_reader::check_header_checksum() const {
     return error(errc::corrupt, detail::quoted(path()), ": no tensor '", header_checksum_name, "' of 8 bytes (U8)");
   }
   if (load_le<std::uint64_t>(file_.bytes(*tensor).data()) != xxh64(file_.header_bytes())) {
-    return changed("the header is not the one that was written");
+    return changed("the header does not match its checksum");
   }
   return {};
 }
@@ -133,7 +131,7 @@ ECQ_INLINE result<void> container_reader::match_tensors() {
   }
   const auto claim = [&](std::string&& tensor) -> result<void> {
     const auto [name, added] = own.insert(std::move(tensor));
-    return added ? result<void>() : error(errc::corrupt, "tensor '", *name, "' has two uses");
+    return added ? result<void>() : error(errc::corrupt, "tensor '", *name, "' is used twice");
   };
   std::set<std::string_view> matrices;
   for (const block_description& block : description_.blocks) {
@@ -181,7 +179,7 @@ ECQ_INLINE result<void> container_reader::match_tensors() {
             [](const tensor_checksum& left, const tensor_checksum& right) { return left.tensor < right.tensor; });
   for (const tensor_entry& tensor : file_.tensors()) {
     if (matrices.contains(tensor.name)) {
-      return error(errc::corrupt, "tensor '", tensor.name, "' is there plain and compressed");
+      return error(errc::corrupt, "tensor '", tensor.name, "' occurs both plain and compressed");
     }
     if (!own.contains(tensor.name)) passed_through_.push_back(tensor);
     if (tensor.name == header_checksum_name) continue;

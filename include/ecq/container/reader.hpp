@@ -122,7 +122,7 @@ result<void> container_reader::read(const tensor_entry& tensor, Use&& use) const
   }
   const tensor_checksum* expected = find_checksum(tensor.name);
   if (expected != nullptr && expected->value == hasher.digest()) return {};
-  return changed("tensor '" + tensor.name + "': its data are not those that were written");
+  return changed("tensor '" + tensor.name + "': its data does not match its checksum");
 }
 
 template <class Progress>

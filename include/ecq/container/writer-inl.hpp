@@ -84,8 +84,8 @@ ECQ_INLINE result<string_map> widest_metadata(const container_plan& plan) {
   ECQ_CHECK(check_unique_names(description));
   string_map metadata = plan.metadata;
   if (find_value(metadata, container_metadata_key) != nullptr) {
-    return error(errc::invalid_argument, "the original has a metadata key '", container_metadata_key,
-                 "', which a container needs for itself: compressed already?");
+    return error(errc::invalid_argument, "the original has the metadata key '", container_metadata_key,
+                 "', which is reserved for containers; is it already compressed?");
   }
   metadata.emplace_back(container_metadata_key, to_json(description));
   return metadata;
@@ -106,13 +106,13 @@ ECQ_INLINE result<container_writer> container_writer::create(const std::filesyst
       if (matrix.exact != 0) tensors.push_back({exact_tensor_name(matrix.name), "U8"});
       if (matrix.table) tensors.push_back({value_tensor_name(matrix.name), "F32"});
       if (!matrix.lossless) tensors.push_back({scale_tensor_name(matrix.name), "U8"});
-      if (!names.insert(matrix.name).second) return bad("matrix '", matrix.name, "' is there twice");
+      if (!names.insert(matrix.name).second) return bad("matrix '", matrix.name, "' occurs twice");
     }
   }
   for (const tensor_declaration& tensor : plan.pass_through) {
     if (!tensor.shape) return bad("tensor '", tensor.name, "' has no shape");
     if (tensor.name == original_header_name) return bad("the container itself needs the name '", tensor.name, "'");
-    if (!names.insert(tensor.name).second) return bad("tensor '", tensor.name, "' is there twice");
+    if (!names.insert(tensor.name).second) return bad("tensor '", tensor.name, "' occurs twice");
     tensors.push_back(tensor);
   }
   if (!plan.original_header.empty()) {
@@ -149,7 +149,7 @@ ECQ_INLINE result<void> container_writer::write_block(std::string_view name, pac
   if (found == index_.end()) return bad("not in the plan");
   const container_plan::block* planned = &plan_.blocks[found->second];
   if (planned->matrices.size() != block.matrices.size()) {
-    return bad(block.matrices.size(), " matrices, planned were ", planned->matrices.size());
+    return bad(block.matrices.size(), " matrices, but ", planned->matrices.size(), " were planned");
   }
   block_description described;
   described.name = name;
@@ -158,14 +158,15 @@ ECQ_INLINE result<void> container_writer::write_block(std::string_view name, pac
     const container_plan::matrix& expected = planned->matrices[index];
     if (matrix.name != expected.name || matrix.shape != expected.shape || matrix.lossless() != expected.lossless ||
         matrix.element_type != expected.element_type) {
-      return bad("matrix '", matrix.name, "' where '", expected.name,
-                 "' was planned, or another shape or type, or only one is lossless");
+      return bad("matrix '", matrix.name, "' differs from the planned '", expected.name,
+                 "' in name, shape, type or losslessness");
     }
     if ((matrix.format == dtype::table) != expected.table || matrix.values.size() != (expected.table ? 256U : 0U)) {
-      return bad("matrix '", matrix.name, "': a table of values, or none, against the plan");
+      return bad("matrix '", matrix.name, "': its table of values differs from the plan");
     }
     if (matrix.exact.size() != expected.exact) {
-      return bad("matrix '", matrix.name, "': ", matrix.exact.size(), " exact weights, planned were ", expected.exact);
+      return bad("matrix '", matrix.name, "': ", matrix.exact.size(), " exact weights, but ", expected.exact,
+                 " were planned");
     }
     if (matrix.zero != 0 && !expected.zero_point) return bad("matrix '", matrix.name, "': no zero point was planned");
     const group_layout& layout = matrix.layout;

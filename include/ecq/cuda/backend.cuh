@@ -54,9 +54,8 @@ inline result<void> check_cuda(cudaError_t status, const char* doing) {
 inline result<void> check_aligned(const void* memory, std::size_t bytes, const char* what) {
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
   if (memory != nullptr && address % bytes == 0) return {};
-  if (memory == nullptr) return error(errc::invalid_argument, what, " lies at address 0, which is nowhere");
-  return error(errc::invalid_argument, what, " lies at address ", address, ", which is not aligned to ", bytes,
-               " bytes");
+  if (memory == nullptr) return error(errc::invalid_argument, what, " is a null pointer");
+  return error(errc::invalid_argument, what, " is at address ", address, ", not aligned to ", bytes, " bytes");
 }
 
 /// Enqueues a copy of host memory on gpu.stream. The host memory must live until the copy is done.

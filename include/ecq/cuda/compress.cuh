@@ -95,7 +95,7 @@ class compression_plan {
   static result<compression_plan> of(const stream_options& stream, std::span<const device_weights> matrices) {
     if (!stream.class_of_chunk.empty() || stream.shared_counts != nullptr || stream.pairs ||
         stream.goal == stream_goal::cpu || stream.narrow_pairs || stream.trellis) {
-      return error(errc::unsupported, "devices encode single symbols with one table of their own");
+      return error(errc::unsupported, "devices encode only single symbols with a single table of their own");
     }
     compression_plan plan;
     for (const device_weights& matrix : matrices) {
@@ -147,7 +147,9 @@ class compression_plan {
 };
 
 inline result<void> check_for_device(const entquant& quantizer) {
-  if (quantizer.each_matrix) return error(errc::unsupported, "a device finds one lambda for all matrices of a block");
+  if (quantizer.each_matrix) {
+    return error(errc::unsupported, "devices find only one lambda for all matrices of a block");
+  }
   return quantizer.check();
 }
 
@@ -158,7 +160,8 @@ inline result<void> copy_to_host(const cuda& gpu, void* to, const void* from, st
 
 inline result<void> check_room(std::span<const std::byte> memory, std::uint64_t bytes, const char* what) {
   if (memory.size() >= bytes && reinterpret_cast<std::uintptr_t>(memory.data()) % 256 == 0) return {};
-  return error(errc::invalid_argument, what, " of ", memory.size(), " bytes, not ", bytes, ", or not aligned to 256");
+  return error(errc::invalid_argument, what, " has ", memory.size(), " bytes, not ", bytes,
+               ", or is not aligned to 256 bytes");
 }
 
 }  // namespace detail
@@ -230,7 +233,7 @@ inline result<std::uint64_t> device_packed_block::fetch_matrices(const cuda& gpu
   ECQ_CHECK(detail::copy_to_host(gpu, &size, stream_bytes, sizeof size));
   ECQ_CHECK(detail::copy_to_host(gpu, all.data(), scales.data(), all.size() * sizeof(bf16)));
   ECQ_CHECK(verdict.wait(gpu));
-  if (size > stream.size()) return error(errc::corrupt, "a stream of ", size, " bytes");
+  if (size > stream.size()) return error(errc::corrupt, "stream of ", size, " bytes is larger than its memory");
   fetched = matrices;
   auto next = all.begin();
   for (packed_matrix& matrix : fetched) {

@@ -74,8 +74,8 @@ result<void> decode_elements_of(const cuda& gpu, const device_stream& stream, st
   const std::uint64_t count = out.size() / width;
   const std::uint64_t size = stream.view.elements;
   if (first > size || count > size - first || out.size() % width != 0) {
-    return error(errc::invalid_argument, "stream: elements ", first, " + ", out.size(), " bytes of ", size, " with ",
-                 width, " bytes each");
+    return error(errc::invalid_argument, "stream: elements ", first, " + ", out.size(), " bytes do not fit ", size,
+                 " elements of ", width, " bytes each");
   }
   if (count == 0) return {};
   const std::uint64_t last = first + count;

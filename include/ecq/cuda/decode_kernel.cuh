@@ -65,8 +65,7 @@ result<void> launch_decode(const cuda& gpu, const device_stream& stream, chunk_r
   ECQ_CHECK(check_aligned(verdict.memory(), 8, "the verdict"));
   if (chunks.first >= chunks.end) return {};
   if (stream.coder != coder_id::raw && !Coders::names_coder(stream.coder)) {
-    return stream_error(errc::unsupported, "coder ", to_string(stream.coder),
-                        ", for which this program has no kernels");
+    return stream_error(errc::unsupported, "coder ", to_string(stream.coder), " has no kernels in this program");
   }
   if constexpr (!User::pairs && Coders::names_coder(coder_id::huffman_gaps)) {
     if (stream.gaps) return launch_gaps(gpu, device, stream, chunks.first, chunks.end, user, verdict);
@@ -77,7 +76,7 @@ result<void> launch_decode(const cuda& gpu, const device_stream& stream, chunk_r
     const unsigned threads = row.warps * lane_count;
     launch_shape shape = {0, threads,
                           User::shared_bytes + device_chunk_decoder<Coding>::shared_bytes(stream.entries, threads)};
-    ECQ_TRY(resident, resident_blocks("asking how many decoders fit", kernel, shape));
+    ECQ_TRY(resident, resident_blocks("querying the occupancy of a decoder", kernel, shape));
     const chunk_deal deal =
         deal_of(row, device.multiprocessors, resident, chunks.end - chunks.first, stream.view.chunk_bits);
     shape.blocks = deal.blocks;

@@ -81,13 +81,14 @@ template <device_output Output, coder_names Coders = every_coder>
 result<void> decompress(const cuda& gpu, const device_block& block, std::span<std::byte> out,
                         const device_verdict& verdict, Coders = {}) {
   if (out.size() < block.template bytes<Output>()) {
-    return error(errc::invalid_argument, out.size(), " bytes for weights of ", block.template bytes<Output>());
+    return error(errc::invalid_argument, "output has room for ", out.size(), " bytes, but weights take ",
+                 block.template bytes<Output>());
   }
   if (block.elements == 0) return {};  // here `out` may be null
   ECQ_CHECK(detail::check_aligned(out.data(), 16, "the output"));
   if (block.lossless) {
     if (block.stream.format != dtype_of<Output>) {
-      return error(errc::unsupported, "lossless weights in another format than their own");
+      return error(errc::unsupported, "lossless weights decode only to their own format");
     }
     const std::uint64_t first = block.first * sizeof(Output);
     const std::uint64_t size = (block.end - block.begin) * sizeof(Output);
@@ -107,7 +108,7 @@ result<void> decompress(const cuda& gpu, const device_block& block, std::span<st
     return detail::launch_exact(gpu, block.exact, block.exact_count, block.exact_origin,
                                 reinterpret_cast<Output*>(out.data()));
   } else {
-    return error(errc::unsupported, "quantised weights as FP8");
+    return error(errc::unsupported, "quantised weights do not decode to FP8");
   }
 }
 

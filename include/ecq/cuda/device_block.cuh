@@ -99,16 +99,16 @@ class block_image {
   result<device_block> upload_rows(const cuda& gpu, const device_block& whole, std::size_t index, std::uint64_t first,
                                    std::uint64_t rows, void* memory) const {
     if (index >= extents_.size()) {
-      return error(errc::invalid_argument, "matrix ", index, " of a block of ", extents_.size());
+      return error(errc::invalid_argument, "matrix ", index, " does not exist in a block of ", extents_.size());
     }
     const extent& matrix = extents_[index];
     if (first > matrix.rows || rows > matrix.rows - first) {
-      return error(errc::invalid_argument, "rows ", first, " + ", rows, " of matrix ", index, ", which has ",
+      return error(errc::invalid_argument, "rows ", first, " + ", rows, " exceed matrix ", index, ", which has ",
                    matrix.rows);
     }
     if (whole.begin != 0 || whole.count != block_.matrices.size() || whole.elements != elements_ ||
         whole.exact_count != exact_.size()) {
-      return error(errc::invalid_argument, "rows of a block that is not this image's");
+      return error(errc::invalid_argument, "the device block does not belong to this image");
     }
     device_block found = whole;
     found.begin = matrix.first_symbol + first * matrix.columns;
@@ -200,7 +200,7 @@ class block_image {
       const std::uint64_t symbol = matrices[i].first_symbol;
       if (offset >= symbol && offset - symbol == shift && stride == matrices[i].layout.columns) continue;
       return error(errc::unsupported, "lossless matrix ", i, " '", matrices[i].name,
-                   "' elsewhere than the stream has it");
+                   "' is not placed as in the stream");
     }
     return shift;
   }

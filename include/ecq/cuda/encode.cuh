@@ -66,7 +66,7 @@ struct encode_sizes {
     }
     const std::span<const std::byte> unseen(static_cast<const std::byte*>(nullptr), static_cast<std::size_t>(bytes));
     if (options.goal == stream_goal::cpu) {
-      return stream_error(errc::unsupported, "devices encode single symbols, which is not the goal cpu");
+      return stream_error(errc::unsupported, "devices encode only single symbols, so not for the goal cpu");
     }
     ECQ_TRY(chunked, cut_into_chunks(unseen, format, {.chunk_bits = options.chunk_bits, .goal = options.goal}));
     encode_sizes sizes;
@@ -132,7 +132,7 @@ result<void> encode_elements(const cuda& gpu, std::optional<dtype> format, std::
                              std::span<std::byte> out, std::uint64_t* device_size, const device_verdict& verdict) {
   ECQ_TRY(sizes, detail::encode_sizes::of(format, elements.size(), options));
   if (workspace.size() < sizes.workspace_bytes()) {
-    return error(errc::invalid_argument, "workspace of ", workspace.size(), " bytes, not ", sizes.workspace_bytes());
+    return error(errc::invalid_argument, "workspace has ", workspace.size(), " bytes, not ", sizes.workspace_bytes());
   }
   const auto misaligned = [](const void* memory, std::size_t alignment) {
     return reinterpret_cast<std::uintptr_t>(memory) % alignment != 0;
@@ -141,7 +141,7 @@ result<void> encode_elements(const cuda& gpu, std::optional<dtype> format, std::
     return error(errc::invalid_argument,
                  "memory for encoding is not aligned: elements to 16 bytes, workspace to 256, stream to 64");
   }
-  ECQ_CHECK(detail::check_aligned(device_size, 8, "the place for the size"));
+  ECQ_CHECK(detail::check_aligned(device_size, 8, "memory for the size"));
   ECQ_CHECK(detail::check_aligned(verdict.memory(), 8, "the verdict"));
   std::byte* const memory = workspace.data();
   const encode_job job = {
@@ -174,10 +174,10 @@ result<void> encode_elements(const cuda& gpu, std::optional<dtype> format, std::
   ECQ_CHECK(detail::launch(gpu, "launching the layout of a stream", &layout_kernel<detail::layout_threads>,
                            {1, detail::layout_threads}, job, verdict.memory()));
   ECQ_CHECK(visit_split(format, [&]<class Split>() {
-    return detail::launch(gpu, "launching the placing of words", &place_kernel<Split>, {placing, detail::place_threads},
-                          job);
+    return detail::launch(gpu, "launching the placement of words", &place_kernel<Split>,
+                          {placing, detail::place_threads}, job);
   }));
-  return detail::launch(gpu, "launching the end of a stream", &finish_kernel<lane_count>, {1, lane_count}, job);
+  return detail::launch(gpu, "launching the completion of a stream", &finish_kernel<lane_count>, {1, lane_count}, job);
 }
 
 }  // namespace ecq

@@ -36,7 +36,7 @@ template <class Output>
 result<void> launch_exact(const cuda& gpu, const exact_weight* weights, std::uint64_t count, std::uint64_t origin,
                           Output* out) {
   if (count >= std::uint64_t{exact_threads} << 30U) {
-    return error(errc::limit_exceeded, count, " exact weights in one launch");
+    return error(errc::limit_exceeded, count, " exact weights are too many for one launch");
   }
   const auto blocks = static_cast<std::size_t>((count + exact_threads - 1) / exact_threads);
   return launch(gpu, "writing exact weights", exact_kernel<Output>, {.blocks = blocks, .threads = exact_threads},

@@ -107,7 +107,7 @@ result<void> launch_gaps(const cuda& gpu, const device_traits& device, const dev
   const std::size_t words = 2 * gap_entry::count + gap_job::words + device_gap_group::own_words +
                             gap_code::shared_words(stream.gaps->shortest);
   launch_shape shape = {0, device_gap_group::size(), User::shared_bytes + sizeof(std::uint32_t) * words};
-  ECQ_TRY(resident, resident_blocks("asking how many decoders fit", kernel, shape));
+  ECQ_TRY(resident, resident_blocks("querying the occupancy of a decoder", kernel, shape));
   const std::uint64_t staying = (std::max)(std::uint64_t{device.multiprocessors} * resident, std::uint64_t{1});
   const std::uint64_t steps =
       stream.view.word_count / stream.view.chunks / (gap_stretch_windows * 4) + 1;  // of a chunk

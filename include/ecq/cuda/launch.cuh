@@ -32,8 +32,8 @@ struct launch_shape {
 inline result<std::uint64_t> device_attribute(cudaDeviceAttr attribute) {
   int device = 0;
   int value = 0;
-  ECQ_CHECK(check_cuda(cudaGetDevice(&device), "asking for the device"));
-  ECQ_CHECK(check_cuda(cudaDeviceGetAttribute(&value, attribute, device), "asking what the device can do"));
+  ECQ_CHECK(check_cuda(cudaGetDevice(&device), "querying the current device"));
+  ECQ_CHECK(check_cuda(cudaDeviceGetAttribute(&value, attribute, device), "querying device attributes"));
   return static_cast<std::uint64_t>(value);
 }
 

@@ -60,13 +60,13 @@ class row_plan {
       return error(code, "matrix of ", from.rows, " x ", from.columns, " weights: ", why);
     };
     if (from.type != dtype::fp32 && from.type != dtype::bf16 && from.type != dtype::fp16) {
-      return bad(errc::unsupported, "devices quantise fp32, bf16 and fp16");
+      return bad(errc::unsupported, "devices quantise only fp32, bf16 and fp16");
     }
-    if (sample.columns >> 32 != 0) return bad(errc::unsupported, "2^32 columns");
+    if (sample.columns >> 32 != 0) return bad(errc::unsupported, "2^32 or more columns");
     const std::size_t element = size_of(from.type);
     if (from.data == nullptr || reinterpret_cast<std::uintptr_t>(from.data) % element != 0 ||
         from.row_stride < from.columns) {
-      return bad(errc::invalid_argument, "no place, one that is not aligned, or rows that overlap");
+      return bad(errc::invalid_argument, "data is null or misaligned, or rows overlap");
     }
     kernel_matrix& matrix = matrices_.emplace_back();
     // Kernels number rows through the whole stream, so they need not know the row of the stream at which the matrix
@@ -152,9 +152,9 @@ class row_plan {
 
   /// Computes the summaries and sums of all rows, which do not depend on lambda.
   result<void> summarize(const cuda& gpu, const quantize_work& work) const {
-    ECQ_CHECK(each_row(gpu, "summing rows up", work,
-                       [](auto threads) { return &summarize_kernel<decltype(threads)::value>; }));
-    return launch(gpu, "summing matrices up", &sum_of_rows_kernel, {matrices_.size(), most_row_sums}, work);
+    ECQ_CHECK(
+        each_row(gpu, "summing rows", work, [](auto threads) { return &summarize_kernel<decltype(threads)::value>; }));
+    return launch(gpu, "summing matrices", &sum_of_rows_kernel, {matrices_.size(), most_row_sums}, work);
   }
 
  private:
@@ -265,8 +265,8 @@ result<void> quantize(const cuda& gpu, std::span<const device_quantization> matr
     for (const device_quantization& matrix : matrices) {
       const device_weights& from = matrix.weights;
       if (from.size() == 0) continue;
-      if (matrix.codes == nullptr) return error(errc::invalid_argument, "no place for codes");
-      ECQ_CHECK(detail::check_aligned(matrix.scales, sizeof(bf16), "the place for scales"));
+      if (matrix.codes == nullptr) return error(errc::invalid_argument, "memory for codes is a null pointer");
+      ECQ_CHECK(detail::check_aligned(matrix.scales, sizeof(bf16), "memory for scales"));
       ECQ_CHECK(plan.add(from, {.rows = from.rows, .columns = from.columns}, weights));
       plan.matrices().back().codes = matrix.codes;
       plan.matrices().back().scales = reinterpret_cast<std::uint16_t*>(matrix.scales);
@@ -292,7 +292,7 @@ template <symmetric_format Format>
 result<void> quantize(const cuda& gpu, std::span<const device_quantization> matrices, double lambda, void* workspace,
                       const device_verdict& verdict) {
   if (!(lambda >= 0.0) || !(lambda < 1e30)) {
-    return error(errc::invalid_argument, "lambda is ", lambda, ", not a number of at least 0");
+    return error(errc::invalid_argument, "lambda is ", lambda, ", not from 0 to 1e30");
   }
   ECQ_CHECK(detail::check_aligned(workspace, 256, "workspace"));
   auto* const place =
@@ -329,7 +329,7 @@ result<void> lambda_for_bits(const cuda& gpu, std::span<const device_weights> ma
                              double overhead_bits, double* lambda, void* workspace, const device_verdict& verdict,
                              const rate_options& options = {}) {
   if (!(target_bits > 0.0) || !(target_bits < 64.0)) {
-    return error(errc::invalid_argument, target_bits, " bits per weight");
+    return error(errc::invalid_argument, "target is ", target_bits, " bits per weight, not between 0 and 64");
   }
   ECQ_CHECK(detail::check_quantize_memory(lambda, workspace, verdict));
   const std::uint64_t weights = detail::weights_of(matrices);
@@ -355,8 +355,8 @@ result<void> lambda_for_bits(const cuda& gpu, std::span<const device_weights> ma
     const auto codes = static_cast<double>(weights);
     const lambda_search_state begun = {detail::lambda_solver(target_bits, fixed_bits / codes), codes, fixed_bits};
     ECQ_CHECK(plan.describe(gpu, work.matrices));
-    ECQ_CHECK(
-        detail::launch(gpu, "beginning a search", &detail::begin_search_kernel, {1, 1}, work.search, begun, lambda));
+    ECQ_CHECK(detail::launch(gpu, "starting the search for lambda", &detail::begin_search_kernel, {1, 1}, work.search,
+                             begun, lambda));
     ECQ_CHECK(detail::check_cuda(cudaMemsetAsync(work.counts, 0, sizeof(std::uint64_t) * 256 * work.count, gpu.stream),
                                  "clearing counts"));
     ECQ_CHECK(plan.summarize(gpu, work));
@@ -364,7 +364,7 @@ result<void> lambda_for_bits(const cuda& gpu, std::span<const device_weights> ma
       ECQ_CHECK(plan.each_row(gpu, "counting codes", work, [](auto threads) {
         return &detail::quantize_kernel<Format, decltype(threads)::value, true>;
       }));
-      ECQ_CHECK(detail::launch(gpu, "taking a rate", &detail::take_rate_kernel, {1, 256}, work, lambda));
+      ECQ_CHECK(detail::launch(gpu, "measuring a rate", &detail::take_rate_kernel, {1, 256}, work, lambda));
     }
     return {};
   });

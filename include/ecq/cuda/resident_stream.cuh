@@ -70,7 +70,7 @@ inline result<stream_excerpt> excerpt_of(const cuda& gpu, std::span<const std::b
   ECQ_CHECK(wait_for(gpu));
   const auto total = bytes_said_by(head);
   if (total > stream.size()) {
-    return stream_error(errc::truncated, stream.size(), " bytes of ", total);
+    return stream_error(errc::truncated, "only ", stream.size(), " of ", total, " bytes");
   }
   ECQ_TRY(excerpt, stream_excerpt::of(stream, total));
   // If the directory is wrong, parsing the bytes copied so far finds the error.

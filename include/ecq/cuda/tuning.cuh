@@ -89,7 +89,7 @@ struct device_traits {
 /// Returns the properties of the current device. Errors: unsupported if there is no device, or no kernels for it.
 inline result<device_traits> current_device() {
   device_traits device;
-  ECQ_CHECK(check_cuda(cudaGetDevice(&device.number), "asking for the device"));
+  ECQ_CHECK(check_cuda(cudaGetDevice(&device.number), "querying the current device"));
   // Capability and number of multiprocessors, 16 bits each; 0 until they are known. Several threads may ask at the same
   // time; they get the same answer.
   static std::atomic<std::uint32_t> known[64] = {};
@@ -100,7 +100,7 @@ inline result<device_traits> current_device() {
     int minor = 0;
     int multiprocessors = 0;
     const auto ask = [&](int& value, cudaDeviceAttr attribute) {
-      return check_cuda(cudaDeviceGetAttribute(&value, attribute, device.number), "asking what the device is");
+      return check_cuda(cudaDeviceGetAttribute(&value, attribute, device.number), "querying device attributes");
     };
     ECQ_CHECK(ask(major, cudaDevAttrComputeCapabilityMajor));
     ECQ_CHECK(ask(minor, cudaDevAttrComputeCapabilityMinor));
@@ -112,14 +112,13 @@ inline result<device_traits> current_device() {
   device.multiprocessors = both & 0xFFFFU;
   if (device.capability >= tuning_rows[0].capability) return device;
   return error(errc::unsupported, "device ", device.number, " has compute capability ", device.capability / 10, ".",
-               device.capability % 10, ", decoders need 8.0");
+               device.capability % 10, ", but decoders need 8.0");
 }
 
 /// Returns errc::invalid_argument unless device `number`, on which `what` lies, is the current device.
 inline result<void> check_device(const device_traits& current, int number, const char* what) {
   if (current.number == number) return {};
-  return error(errc::invalid_argument, what, " lies on device ", number, ", the current one is device ",
-               current.number);
+  return error(errc::invalid_argument, what, " is on device ", number, ", but the current device is ", current.number);
 }
 
 }  // namespace detail

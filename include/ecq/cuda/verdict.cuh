@@ -32,17 +32,17 @@ class device_verdict {
     ECQ_CHECK(detail::check_cuda(cudaStreamSynchronize(gpu.stream), "waiting for the device"));
     if (reported == ~0ULL) return {};
     if (reported >> 56 == 0 || reported >> 56 > static_cast<unsigned>(errc::device_error)) {
-      return error(errc::invalid_argument, "a verdict that was not cleared before");
+      return error(errc::invalid_argument, "the verdict was not cleared before use");
     }
     const auto kind = static_cast<errc>(reported >> 56);
     const unsigned long long number = reported & ((1ULL << 56) - 1);
     switch (kind) {
-      case errc::limit_exceeded: return error(kind, "no room on the device: ", number, " bytes are needed");
+      case errc::limit_exceeded: return error(kind, "not enough room on the device: ", number, " bytes are needed");
       case errc::corrupt: return error(kind, "stream: chunk ", number, " does not decode to its end");
-      case errc::non_finite: return error(kind, "weight ", number, ", row by row, is not finite");
+      case errc::non_finite: return error(kind, "weight ", number, ", counted row by row, is not finite");
       case errc::unreachable_target:
         return error(kind, number, " thousandths of a bit per weight are the least that these weights reach");
-      default: return error(kind, "on the device, at ", number);
+      default: return error(kind, "failed on the device, at ", number);
     }
   }
 

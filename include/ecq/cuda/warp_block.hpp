@@ -51,7 +51,7 @@ inline std::vector<matrix_place> dense_places(std::span<const packed_matrix> mat
 inline result<std::uint64_t> elements_at(std::span<const packed_matrix> matrices,
                                          std::span<const matrix_place> places) {
   if (places.size() != matrices.size()) {
-    return error(errc::invalid_argument, "places for ", places.size(), " matrices of a block of ", matrices.size());
+    return error(errc::invalid_argument, places.size(), " places for a block of ", matrices.size(), " matrices");
   }
   constexpr std::uint64_t most = std::uint64_t{1} << 60;
   std::uint64_t end = 0;
@@ -62,7 +62,7 @@ inline result<std::uint64_t> elements_at(std::span<const packed_matrix> matrices
     if ((rows == 0 || columns == 0) && offset <= most) continue;
     if (rows == 0 || stride < columns || offset > most - columns || (rows - 1) > (most - columns - offset) / stride) {
       return error(errc::invalid_argument, "matrix ", i, " '", matrices[i].name, "': rows of ", columns,
-                   " weights cannot begin ", stride, " elements apart from element ", offset, " on");
+                   " weights do not fit with a stride of ", stride, " elements from element ", offset, " on");
     }
     end = (std::max)(end, offset + (rows - 1) * stride + columns);
   }
@@ -126,7 +126,7 @@ struct warp_block {
                 [](const warp_matrix& a, const warp_matrix& b) { return a.first_symbol < b.first_symbol; });
       for (std::size_t i = 1; i < block.matrices.size(); ++i) {
         if (block.matrices[i - 1].end() <= block.matrices[i].first_symbol) continue;
-        return error(errc::unsupported, "matrices that share symbol ", block.matrices[i].first_symbol);
+        return error(errc::unsupported, "matrices share symbol ", block.matrices[i].first_symbol);
       }
       if (!matrices.empty()) std::ranges::copy(matrices[0].values_of_codes(), block.values.begin());
       return block;
@@ -150,9 +150,10 @@ struct warp_block {
     const group_layout& layout = from.layout;
     constexpr std::size_t most = (std::numeric_limits<std::uint32_t>::max)();
     if (from.lossless()) return unsupported("lossless");
-    if (from.format != first.format || from.values != first.values)
-      return unsupported("another format than the first matrix's");
-    if (layout.rows > most || layout.columns > most) return unsupported("2^32 rows or columns");
+    if (from.format != first.format || from.values != first.values) {
+      return unsupported("its format differs from that of the first matrix");
+    }
+    if (layout.rows > most || layout.columns > most) return unsupported("2^32 or more rows or columns");
     if (layout.rows == 0 || layout.columns == 0) return {};
     matrices.push_back({.first_symbol = from.first_symbol,
                         .rows = static_cast<std::uint32_t>(layout.rows),

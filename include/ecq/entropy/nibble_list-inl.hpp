@@ -38,7 +38,7 @@ ECQ_INLINE result<nibble_list> nibble_list::read(std::span<const std::byte, byte
   for (std::size_t i = 0; i < listed; ++i) {
     const unsigned symbol = list.symbols[i];
     if (symbol >> symbol_bits == 0 && (i == 0 || symbol > list.symbols[i - 1])) continue;
-    return error(errc::corrupt, "symbol ", symbol, " as nibble ", i, " of symbols that ascend and have ", symbol_bits,
+    return error(errc::corrupt, "symbol ", symbol, " of nibble ", i, " is out of order or has more than ", symbol_bits,
                  " bits");
   }
   return list;

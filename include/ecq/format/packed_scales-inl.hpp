@@ -46,14 +46,15 @@ ECQ_INLINE std::vector<std::byte> pack_scales(std::span<const bf16> scales) {
 
 ECQ_INLINE result<std::vector<bf16>> unpack_scales(std::span<const std::byte> packed, std::uint64_t count) {
   if (packed.size() < scale_packing::header_bytes) {
-    return error(errc::corrupt, packed.size(), " bytes are no packed scales");
+    return error(errc::corrupt, packed.size(), " bytes are too few for packed scales");
   }
   const scale_packing packing{load_le<std::uint16_t>(packed.data()), static_cast<unsigned>(packed[2])};
   if (packing.bits < 1 || packing.bits > scale_packing::most_bits || packed[3] != std::byte{0}) {
-    return error(errc::corrupt, "scales of ", packing.bits, " bits, then ", static_cast<unsigned>(packed[3]));
+    return error(errc::corrupt, "packed scales have ", packing.bits, " bits and reserved byte ",
+                 static_cast<unsigned>(packed[3]));
   }
   if (count > packed.size() * 8 || packing.size_bytes(count) != packed.size()) {
-    return error(errc::corrupt, packed.size(), " bytes for ", count, " scales of ", packing.bits, " bits");
+    return error(errc::corrupt, packed.size(), " bytes do not fit ", count, " scales of ", packing.bits, " bits");
   }
   const auto failed = [&] { return error(errc::out_of_memory, "no memory for ", count, " scales"); };
   return detail::or_out_of_memory(failed, [&]() -> result<std::vector<bf16>> {
@@ -64,12 +65,12 @@ ECQ_INLINE result<std::vector<bf16>> unpack_scales(std::span<const std::byte> pa
     for (bf16& scale : scales) {
       for (; bits < packing.bits; bits += 8) waiting |= static_cast<std::uint32_t>(*next++) << bits;
       const std::uint32_t pattern = packing.least + (waiting & ((1U << packing.bits) - 1));
-      if (pattern > 0xFFFFU) return error(errc::corrupt, "a scale whose bits are ", pattern);
+      if (pattern > 0xFFFFU) return error(errc::corrupt, "scale has bit pattern ", pattern, ", more than 16 bits");
       scale = bf16::from_bits(static_cast<std::uint16_t>(pattern));
       waiting >>= packing.bits;
       bits -= packing.bits;
     }
-    if (waiting != 0) return error(errc::corrupt, "bits behind the last scale");
+    if (waiting != 0) return error(errc::corrupt, "bits after the last scale");
     return scales;
   });
 }

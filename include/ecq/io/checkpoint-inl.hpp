@@ -112,7 +112,7 @@ ECQ_INLINE result<std::filesystem::path> model_in_folder(const std::filesystem::
     const auto below = models_below(folder);
     return error(errc::not_found, quoted(folder), ": has no .safetensors file", others.empty() ? "" : ", but ",
                  some_names(others), others.empty() ? "" : conversion_advice,
-                 below.empty() ? "" : "; name one of its folders that have: ", some_names(below));
+                 below.empty() ? "" : "; name one of its folders that have one: ", some_names(below));
   }
   files.insert(files.end(), indexes.begin(), indexes.end());
   return error(errc::not_found, quoted(folder), ": holds ", indexes.size(), " indexes and ",
@@ -140,7 +140,7 @@ ECQ_INLINE result<string_map> parse_weight_map(std::string_view text) {
       ECQ_TRY(file, json.string());
       // The operating system would end the name of the file there.
       if (file.find('\0') != std::string::npos) {
-        return error(errc::corrupt, "tensor '", tensor, "' in file '", file, "': a name with the character NUL");
+        return error(errc::corrupt, "tensor '", tensor, "' in file '", file, "': a name contains a NUL character");
       }
       map.emplace_back(tensor, std::move(file));
       return {};
@@ -155,8 +155,8 @@ ECQ_INLINE result<string_map> read_index(const std::filesystem::path& path) {
   const std::string label = quoted(path);
   ECQ_TRY(file, mapped_file::open(path));
   if (file.bytes().size() > file_limits::header_bytes) {
-    return error(errc::limit_exceeded, label, ": ", file.bytes().size(), " bytes, an index has at most ",
-                 file_limits::header_bytes);
+    return error(errc::limit_exceeded, label, ": ", file.bytes().size(), " bytes, more than the ",
+                 file_limits::header_bytes, " of an index");
   }
   auto parsed = parse_weight_map({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
   if (!parsed) return std::move(parsed).error().within(label);
@@ -165,8 +165,8 @@ ECQ_INLINE result<string_map> read_index(const std::filesystem::path& path) {
   for (const auto& [name, shard] : *parsed) {
     if (!shards.insert(shard).second) continue;
     if (!stays_below(shard)) {
-      return error(errc::corrupt, label, ": tensor '", name, "' is said to be in '", shard,
-                   "', not the relative path of a file below the index");
+      return error(errc::corrupt, label, ": tensor '", name, "' is listed in '", shard,
+                   "', which is not the relative path of a file below the index");
     }
     if (shards.size() > file_limits::shards) {
       return error(errc::limit_exceeded, label, ": more than ", file_limits::shards, " files");
@@ -232,7 +232,7 @@ ECQ_INLINE result<checkpoint> checkpoint::open_index(const std::filesystem::path
       if (indexed != nullptr && indexed->shard == shard) continue;
       return error(errc::corrupt, label, ": tensor '", tensor.name, "' of ",
                    detail::quoted(model.shards_[shard].path()),
-                   (indexed == nullptr ? " is not in the index" : " is in another file, too"));
+                   (indexed == nullptr ? " is not in the index" : " is also in another file"));
     }
   }
   model.merge_metadata();
@@ -256,7 +256,7 @@ ECQ_INLINE weights_view as_matrix(const tensor_entry& tensor, dtype type, std::s
 ECQ_INLINE result<weights_view> as_weights(const tensor_entry& tensor, std::span<const std::byte> bytes) {
   const auto type = dtype_from_safetensors(tensor.dtype);
   if (!type || *type == dtype::int8 || *type == dtype::uint8) {
-    return error(errc::unsupported, "tensor '", tensor.name, "': ", tensor.dtype, " is no weight format");
+    return error(errc::unsupported, "tensor '", tensor.name, "': ", tensor.dtype, " is not a weight format");
   }
   if (!detail::readable_in_place(*type)) {
     return error(errc::unsupported, "tensor '", tensor.name,

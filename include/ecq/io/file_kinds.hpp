@@ -21,15 +21,15 @@ inline constexpr std::string_view conversion_advice = "; docs/using.md shows how
 
 /// Files that people mistake for files of weights, and files that downloads leave in their place.
 inline constexpr std::array<file_kind, 10> other_kinds{{
-    {"version https://git-lfs", "a pointer of Git LFS", ", which `git lfs pull` replaces"},
-    {"PK\x03\x04", "a ZIP archive, as PyTorch writes them", conversion_advice},
-    {"\x80\x02", "a Python pickle, as PyTorch writes them", conversion_advice},
+    {"version https://git-lfs", "a Git LFS pointer", "; `git lfs pull` downloads the file itself"},
+    {"PK\x03\x04", "a ZIP archive, as written by PyTorch", conversion_advice},
+    {"\x80\x02", "a Python pickle, as written by PyTorch", conversion_advice},
     {"\x80\x04", "a Python pickle", conversion_advice},
     {"GGUF", "a GGUF file", conversion_advice},
     {"\x89HDF\r\n", "an HDF5 file", conversion_advice},
     {"\x93NUMPY", "a NumPy array", conversion_advice},
-    {"<!DOCTYPE", "an HTML page", ", perhaps of a download that failed"},
-    {"<html", "an HTML page", ", perhaps of a download that failed"},
+    {"<!DOCTYPE", "an HTML page", ", perhaps from a failed download"},
+    {"<html", "an HTML page", ", perhaps from a failed download"},
     {"{", "JSON", "; the name of an index ends in .json"},
 }};
 

@@ -80,7 +80,7 @@ ECQ_INLINE result<std::string_view> json_reader::number_text() {
 
 ECQ_INLINE result<void> json_reader::skip(int depth) {
   skip_space();
-  if (depth == deepest_nesting) return fail("nested more than ", deepest_nesting, " deep");
+  if (depth == deepest_nesting) return fail("nested more than ", deepest_nesting, " levels deep");
   const char first = at_ < text_.size() ? text_[at_] : '\0';
   if (first == '{') {
     return object([&](const std::string&) { return skip(depth + 1); });

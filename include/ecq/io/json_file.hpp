@@ -20,7 +20,8 @@ auto parse_json_file(const std::filesystem::path& path, const Parse& parse) -> d
   ECQ_TRY(file, mapped_file::open(path));
   const auto bytes = file.bytes();
   if (bytes.size() > file_limits::header_bytes) {
-    return error(errc::limit_exceeded, detail::quoted(path), ": ", bytes.size(), " bytes of JSON");
+    return error(errc::limit_exceeded, detail::quoted(path), ": ", bytes.size(),
+                 " bytes of JSON, more than the limit of ", file_limits::header_bytes);
   }
   auto parsed = parse(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   if (!parsed) return std::move(parsed).error().within(detail::quoted(path));

@@ -143,7 +143,7 @@ ECQ_INLINE result<void> check_output_folder(const std::filesystem::path& folder,
     ECQ_CHECK(refuse_to_overwrite(folder / name, inputs));
     if (!written.insert(name.lexically_normal()).second) {
       return error(errc::invalid_argument, detail::quoted(folder / name),
-                   ": another file beside the model has the name of one that is to be written; rename or remove it");
+                   ": a file beside the model has the same name as one to be written; rename or remove it");
     }
   }
   std::error_code failure;
@@ -152,8 +152,7 @@ ECQ_INLINE result<void> check_output_folder(const std::filesystem::path& folder,
     const std::filesystem::path name = entry->path().filename();
     if (written.contains(name) || !(detail::is_index(name.string()) || detail::is_shard(name.string()))) continue;
     return error(errc::invalid_argument, detail::quoted(entry->path()),
-                 ": no file of the model that is to be written there, and would be taken for one; remove it, or name "
-                 "another folder");
+                 ": would be taken for part of the model to be written there; remove it or choose another folder");
   }
   return {};
 }
@@ -166,7 +165,7 @@ ECQ_INLINE result<void> check_apart(const std::filesystem::path& in, const std::
     return std::mismatch(start.begin(), start.end(), path.begin(), path.end()).first == start.end();
   };
   if (!begins_with(one, other) && !begins_with(other, one)) return {};
-  return error(errc::invalid_argument, detail::quoted(out), ": the folder of the input, or one in or above it");
+  return error(errc::invalid_argument, detail::quoted(out), ": is the folder of the input, or inside or above it");
 }
 
 }  // namespace ecq

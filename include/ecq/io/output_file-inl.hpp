@@ -77,7 +77,7 @@ ECQ_INLINE result<std::filesystem::path> output_target(const std::filesystem::pa
   if (target.filename().empty()) return refused("is the name of a directory");
   // Links below /proc may lead elsewhere than the names that they show.
   if (std::filesystem::exists(existing) && !std::filesystem::equivalent(path, target, ignored)) {
-    return refused("its symbolic link leads to no name");
+    return refused("its symbolic link does not lead to a named file");
   }
   return target;
 }
@@ -173,7 +173,10 @@ ECQ_INLINE result<void> output_file::commit() {
 #endif
   std::error_code failure;
   std::filesystem::rename(temporary_, target_, failure);
-  if (failure) return error(errc::io_error, detail::quoted(path_), ": cannot be renamed to: ", failure.message());
+  if (failure) {
+    return error(errc::io_error, detail::quoted(path_),
+                 ": cannot rename the finished file to this name: ", failure.message());
+  }
   temporary_.clear();
   detail::unlist_finished(std::exchange(slot_, nullptr));
 #if ECQ_POSIX

@@ -98,14 +98,14 @@ ECQ_INLINE result<tensor_entry> parse_tensor_entry(json_reader& json, const std:
   tensor.begin = offsets[0];
   tensor.end = offsets[1];
   if (tensor.begin > tensor.end) {
-    return error(errc::corrupt, "begins at ", tensor.begin, " and ends at ", tensor.end);
+    return error(errc::corrupt, "begins at ", tensor.begin, " but ends at ", tensor.end);
   }
   const auto size = tensor_bytes(*type, tensor.shape);
   if (!size) {
-    return error(errc::corrupt, "its shape gives no size: more than 64 bits, or no whole number of bytes");
+    return error(errc::corrupt, "the size of its shape exceeds 64 bits or is not a whole number of bytes");
   }
   if (*size != tensor.size_bytes()) {
-    return error(errc::corrupt, "dtype and shape need ", *size, " bytes, its offsets span ", tensor.size_bytes());
+    return error(errc::corrupt, "dtype and shape need ", *size, " bytes, but its offsets span ", tensor.size_bytes());
   }
   return tensor;
 }
@@ -130,17 +130,17 @@ ECQ_INLINE result<void> check_coverage(std::vector<tensor_entry>& tensors, std::
   std::uint64_t covered = 0;
   for (const tensor_entry& tensor : tensors) {
     if (tensor.begin != covered) {
-      return error(errc::corrupt, "tensor '", tensor.name, "': begins at ", tensor.begin,
-                   " of the data, the one before it ends at ", covered);
+      return error(errc::corrupt, "tensor '", tensor.name, "': begins at byte ", tensor.begin,
+                   " of the data, but the previous one ends at ", covered);
     }
     if (size && tensor.end > *size) {
-      return error(errc::truncated, "tensor '", tensor.name, "': ends at ", tensor.end, " of the data, the file has ",
-                   *size);
+      return error(errc::truncated, "tensor '", tensor.name, "': ends at byte ", tensor.end,
+                   " of the data, but the file has ", *size);
     }
     covered = tensor.end;
   }
   if (size && covered != *size) {
-    return error(errc::corrupt, "the tensors end at ", covered, " of the data, the file has ", *size);
+    return error(errc::corrupt, "the tensors end at byte ", covered, " of the data, but the file has ", *size);
   }
   return {};
 }
@@ -149,24 +149,27 @@ ECQ_INLINE result<void> check_coverage(std::vector<tensor_entry>& tensors, std::
 ECQ_INLINE result<safetensors_header> parse_safetensors(std::span<const std::byte> file, bool header_alone) {
   constexpr std::size_t prefix = 8;
   if (file.size() < prefix) {
-    return error(errc::truncated, "no safetensors file: ", file.size(), " bytes, the header length alone takes 8");
+    return error(errc::truncated, "not a safetensors file: ", file.size(),
+                 " bytes, but the header length alone takes 8");
   }
   std::uint64_t length = 0;
   for (std::size_t index = prefix; index-- > 0;) length = (length << 8) | std::to_integer<std::uint64_t>(file[index]);
   // The limit is checked first: in a file of another kind, the "length" is usually a huge number.
   if (length > file_limits::header_bytes) {
     if (const file_kind* kind = other_kind(file)) {
-      return error(errc::unsupported, "no safetensors file: ", kind->name, kind->advice);
+      return error(errc::unsupported, "not a safetensors file but ", kind->name, kind->advice);
     }
-    return error(errc::limit_exceeded, "no safetensors file: header of ", length, " bytes announced, at most ",
-                 file_limits::header_bytes, " are allowed");
+    return error(errc::limit_exceeded, "not a safetensors file: header of ", length, " bytes, more than the limit of ",
+                 file_limits::header_bytes);
   }
   if (length > file.size() - prefix) {
-    return error(errc::truncated, "header of ", length, " bytes announced, the file has ", file.size() - prefix);
+    return error(errc::truncated, "header of ", length, " bytes, but the file has only ", file.size() - prefix,
+                 " more");
   }
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + prefix, static_cast<std::size_t>(length));
-  if (text.empty() || text[0] != '{')
-    return error(errc::corrupt, "no safetensors file: the header does not begin with '{'");
+  if (text.empty() || text[0] != '{') {
+    return error(errc::corrupt, "not a safetensors file: the header does not begin with '{'");
+  }
 
   safetensors_header header;
   header.data_begin = prefix + length;
@@ -189,7 +192,7 @@ ECQ_INLINE result<safetensors_header> parse_safetensors(std::span<const std::byt
   const std::uint64_t behind = file.size() - header.data_begin;
   if (parsed) parsed = check_coverage(header.tensors, header_alone ? std::nullopt : std::optional(behind));
   if (!parsed) return std::move(parsed).error().within("header");
-  if (header_alone && behind != 0) return error(errc::corrupt, behind, " bytes behind the header");
+  if (header_alone && behind != 0) return error(errc::corrupt, behind, " bytes after the header");
   return header;
 }
 

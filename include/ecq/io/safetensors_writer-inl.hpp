@@ -60,17 +60,17 @@ ECQ_INLINE result<safetensors_writer> safetensors_writer::create(const std::file
     std::uint64_t size = 0;
     if (declared.shape) {
       const auto bytes = tensor_bytes(*type, *declared.shape);
-      if (!bytes || declared.shape->size() > file_limits::dimensions) return bad(declared.name, "no valid shape");
+      if (!bytes || declared.shape->size() > file_limits::dimensions) return bad(declared.name, "invalid shape");
       size = *bytes;
     } else if (type->bits % 8 != 0) {
-      return bad(declared.name, "elements below a byte need a shape");
+      return bad(declared.name, "elements smaller than a byte need a shape");
     }
     slots.push_back({.declared = std::move(declared), .begin = 0, .end = 0, .size = size, .position = unwritten});
   }
   std::uint64_t text = 0;  // escapes do not make it shorter
   for (const auto& [key, value] : metadata) text += key.size() + value.size();
   if (text > file_limits::header_bytes) {
-    return error(errc::limit_exceeded, detail::quoted(path), ": ", text, " bytes of metadata, at most ",
+    return error(errc::limit_exceeded, detail::quoted(path), ": ", text, " bytes of metadata, more than ",
                  file_limits::header_bytes);
   }
   std::set<std::string_view> keys;
@@ -78,7 +78,7 @@ ECQ_INLINE result<safetensors_writer> safetensors_writer::create(const std::file
     const bool utf8 = is_utf8(key) && is_utf8(value);
     if (utf8 && keys.insert(key).second) continue;
     return error(errc::invalid_argument, detail::quoted(path), ": metadata '", key,
-                 (utf8 ? "' is there twice" : "' is not UTF-8"));
+                 (utf8 ? "' occurs twice" : "' is not UTF-8"));
   }
   ECQ_TRY(file, output_file::create(path));
   safetensors_writer writer(std::move(file));
@@ -123,8 +123,8 @@ ECQ_INLINE result<void> safetensors_writer::reserve_header() {
   }
   header_size_ = header_size_of(render(order, metadata_));
   if (header_size_ - 8 > file_limits::header_bytes) {
-    return error(errc::limit_exceeded, detail::quoted(file_.path()), ": a header of ", header_size_, " bytes, at most ",
-                 file_limits::header_bytes, " are allowed");
+    return error(errc::limit_exceeded, detail::quoted(file_.path()), ": header of ", header_size_,
+                 " bytes, more than the limit of ", file_limits::header_bytes);
   }
   header_.assign(static_cast<std::size_t>(header_size_), std::byte{' '});
   return file_.append(header_);
@@ -185,7 +185,7 @@ ECQ_INLINE std::vector<std::byte> safetensors_writer::header_of(std::span<const 
 ECQ_INLINE result<void> safetensors_writer::begin(std::string_view name) {
   const auto found = index_.find(name);
   if (found == index_.end()) return misuse("tensor '", name, "' was not declared");
-  if (open_ != unwritten) return misuse("tensor '", slots_[open_].declared.name, "' has no end yet");
+  if (open_ != unwritten) return misuse("tensor '", slots_[open_].declared.name, "' is not complete yet");
   slot& current = slots_[found->second];
   if (sealed_ ? current.position != written_ : current.position != unwritten) {
     return misuse("tensor '", current.declared.name, "' is written twice or out of order");
@@ -197,7 +197,7 @@ ECQ_INLINE result<void> safetensors_writer::begin(std::string_view name) {
 }
 
 ECQ_INLINE result<void> safetensors_writer::append(std::span<const std::byte> bytes) {
-  if (open_ == unwritten) return misuse("data outside of a tensor");
+  if (open_ == unwritten) return misuse("data outside a tensor");
   const slot& current = slots_[open_];
   const std::uint64_t so_far = data_size_ - current.begin;
   if (current.declared.shape && bytes.size() > current.size - so_far) {
@@ -210,7 +210,7 @@ ECQ_INLINE result<void> safetensors_writer::append(std::span<const std::byte> by
 }
 
 ECQ_INLINE result<void> safetensors_writer::end() {
-  if (open_ == unwritten) return misuse("the end of no tensor");
+  if (open_ == unwritten) return misuse("there is no tensor to end");
   slot& current = slots_[open_];
   const std::uint64_t size = data_size_ - current.begin;
   if (current.declared.shape && size != current.size) {
@@ -220,8 +220,8 @@ ECQ_INLINE result<void> safetensors_writer::end() {
   if (!current.declared.shape) {
     const std::uint64_t element = find_safetensors_dtype(current.declared.dtype)->bits / 8;
     if (size % element != 0) {
-      return misuse("tensor '", current.declared.name, "': ", size, " bytes are no whole number of ",
-                    current.declared.dtype);
+      return misuse("tensor '", current.declared.name, "': ", size, " bytes are not a whole number of ",
+                    current.declared.dtype, " elements");
     }
     current.declared.shape = std::vector{size / element};
     current.size = size;
@@ -232,8 +232,8 @@ ECQ_INLINE result<void> safetensors_writer::end() {
 }
 
 ECQ_INLINE result<std::span<const std::byte>> safetensors_writer::seal(const string_map& metadata) {
-  if (open_ != unwritten) return misuse("tensor '", slots_[open_].declared.name, "' has no end yet");
-  if (sealed_) return misuse("the header is fixed already");
+  if (open_ != unwritten) return misuse("tensor '", slots_[open_].declared.name, "' is not complete yet");
+  if (sealed_) return misuse("the header is already fixed");
   std::vector<const slot*> order(slots_.size());
   std::size_t position = written_;
   std::uint64_t end = data_size_;
@@ -248,7 +248,7 @@ ECQ_INLINE result<std::span<const std::byte>> safetensors_writer::seal(const str
   }
   const std::string text = render(order, metadata);
   if (end > largest_offset || text.size() > header_size_ - 8) {
-    return error(errc::limit_exceeded, detail::quoted(file_.path()), ": a header of ", text.size(), " bytes for ", end,
+    return error(errc::limit_exceeded, detail::quoted(file_.path()), ": header of ", text.size(), " bytes for ", end,
                  " bytes of data does not fit the ", header_size_ - 8, " bytes reserved");
   }
   fill_header(header_, text);

@@ -26,7 +26,7 @@ namespace ecq {
 /// One product of a group: y = x W^T for the rows W of a plan, with x and y as matmul() takes them.
 template <activation Element>
 struct grouped_product {
-  const matmul_plan* plan;
+  const matmul_plan* plan;  ///< not null
   matrix_view<const Element> x;
   matrix_view<float> y;
 };

@@ -74,12 +74,13 @@ template <class Element>
 result<void> check_dense(const matmul_plan& plan, matrix_view<const Element> x, matrix_view<float> y,
                          const matmul_options& how) {
   if (x.columns() != plan.columns()) {
-    return error(errc::invalid_argument, "activations of ", x.columns(), " columns for weights of ", plan.columns());
+    return error(errc::invalid_argument, "activations have ", x.columns(), " columns, but weights have ",
+                 plan.columns());
   }
   const bool kept = how.activations == activation_type::fp32 ||
                     (std::is_same_v<Element, bf16> && how.activations == activation_type::bf16);
   if (!kept) {
-    return error(errc::unsupported, "rounded activations in a product of dense matrices");
+    return error(errc::unsupported, "dense matrices are multiplied only by activations that are not rounded");
   }
   return plan.check_output(x.rows(), y);
 }

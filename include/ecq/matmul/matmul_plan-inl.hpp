@@ -82,17 +82,17 @@ ECQ_INLINE result<matmul_plan> matmul_plan::of(const cpu& backend, packed_block_
 
 ECQ_INLINE result<void> matmul_plan::add_part(const row_selection& rows) {
   if (rows.matrix >= decoder_.matrices().size()) {
-    return error(errc::not_found, "matrix ", rows.matrix, " of a block that holds ", decoder_.matrices().size());
+    return error(errc::not_found, "matrix ", rows.matrix, " in a block of ", decoder_.matrices().size(), " matrices");
   }
   const packed_matrix& matrix = decoder_.matrices()[rows.matrix];
   const group_layout& layout = matrix.layout;
   const auto wrong = [&](const auto&... why) {
     return error(errc::invalid_argument, detail::label_of(matrix, rows.matrix), ": ", why...);
   };
-  if (matrix.is_bytes()) return wrong("bytes of ", matrix.element_type, ", no weights");
-  if (rows.first_row > layout.rows) return wrong("row ", rows.first_row, " of ", layout.rows);
+  if (matrix.is_bytes()) return wrong("bytes of ", matrix.element_type, ", not weights");
+  if (rows.first_row > layout.rows) return wrong("first row is ", rows.first_row, " of ", layout.rows);
   if (parts_.empty()) columns_ = layout.columns;
-  if (layout.columns != columns_) return wrong(layout.columns, " columns, others have ", columns_);
+  if (layout.columns != columns_) return wrong(layout.columns, " columns, but others have ", columns_);
   const std::size_t count = (std::min)(rows.rows, layout.rows - rows.first_row);
   if (count > (std::numeric_limits<std::size_t>::max)() - rows_) return wrong("more rows than can be counted");
   const std::uint64_t begin = matrix.first_symbol + std::uint64_t{rows.first_row} * columns_;
@@ -142,7 +142,7 @@ template <activation Element>
 result<matmul_input> matmul_plan::prepare(matrix_view<const Element> x, matrix_view<float> y, activation_type type,
                                           instruction_set isa, half_product product) const {
   if (x.columns() != columns_) {
-    return error(errc::invalid_argument, "activations of ", x.columns(), " columns for weights of ", columns_);
+    return error(errc::invalid_argument, "activations have ", x.columns(), " columns, but weights have ", columns_);
   }
   return detail::or_out_of_memory("activations", [&]() -> result<matmul_input> {
     matmul_input input;
@@ -297,8 +297,8 @@ ECQ_INLINE void matmul_plan::order_tiles(bool halves, const std::array<std::uint
 
 ECQ_INLINE result<void> matmul_plan::check_output(std::size_t batch, matrix_view<float> y) const {
   if (y.rows() == batch && y.columns() == rows_) return {};
-  return error(errc::invalid_argument, "products of ", batch, " x ", rows_, " do not fit ", y.rows(), " x ",
-               y.columns());
+  return error(errc::invalid_argument, "products of ", batch, " x ", rows_, " do not fit an output of ", y.rows(),
+               " x ", y.columns());
 }
 
 ECQ_INLINE result<std::vector<matmul_plan::dense_tile>> matmul_plan::dense_tiles() const {

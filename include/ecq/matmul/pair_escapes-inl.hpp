@@ -42,7 +42,7 @@ ECQ_INLINE bool pair_escapes::list(const cpu& backend, const encoded_stream& str
       decoders[table]->decode({bytes, count}, {}, {targets, count}, {verdicts, count}, backend.isa);
       for (std::size_t i = 0; i < count; ++i) {
         if (verdicts[i] != errc::ok || !list(stream, some[i], targets[i].pairs)) {
-          return error(errc::corrupt, "chunk ", some[i], " has other escapes than its pairs");
+          return error(errc::corrupt, "chunk ", some[i], " has escapes that do not match its pairs");
         }
       }
       some = some.subspan(count);

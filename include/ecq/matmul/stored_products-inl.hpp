@@ -100,7 +100,7 @@ ECQ_INLINE result<void> matmul_plan::check_codes(const part& source, const detai
                                                  const std::byte* codes, std::size_t count) {
   const bool finite = std::all_of(codes, codes + count, [&](std::byte code) { return table.is_finite(code); });
   if (finite) return {};
-  return error(errc::corrupt, detail::label_of(*source.matrix, source.number), ": a code that is no finite ",
+  return error(errc::corrupt, detail::label_of(*source.matrix, source.number), ": a code is not a finite ",
                to_string(source.matrix->format));
 }
 

@@ -20,15 +20,16 @@ ECQ_INLINE result<void> check_lambda_factors(const named_weights& matrix, std::s
   const auto fails = [](double factor) { return !(factor > 0) || !(factor < std::numeric_limits<double>::infinity()); };
   const std::span<const double> rows = matrix.row_factors;
   if (fails(matrix.lambda_factor)) {
-    return error(errc::invalid_argument, label_of(matrix, index), ": a factor of lambda of ", matrix.lambda_factor);
+    return error(errc::invalid_argument, label_of(matrix, index), ": lambda factor is ", matrix.lambda_factor,
+                 ", not a finite number above 0");
   }
   if (!rows.empty() && rows.size() != matrix.weights.rows()) {
-    return error(errc::invalid_argument, label_of(matrix, index), ": ", rows.size(),
-                 " factors of rows, of which there are ", matrix.weights.rows());
+    return error(errc::invalid_argument, label_of(matrix, index), ": ", rows.size(), " row factors for ",
+                 matrix.weights.rows(), " rows");
   }
   if (const auto wrong = std::ranges::find_if(rows, fails); wrong != rows.end()) {
-    return error(errc::invalid_argument, label_of(matrix, index), ": row ", wrong - rows.begin(),
-                 ": a factor of lambda of ", *wrong);
+    return error(errc::invalid_argument, label_of(matrix, index), ": row ", wrong - rows.begin(), ": lambda factor is ",
+                 *wrong, ", not a finite number above 0");
   }
   return {};
 }

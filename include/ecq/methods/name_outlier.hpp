@@ -82,7 +82,7 @@ inline error name_outlier(const cpu& backend, std::span<const named_weights* con
     } else if (extreme->largest > largest) {
       largest = extreme->largest;
       named = error(found.code(), found.message(), "; weights of ", matrix, " reach 2^", std::ilogb(largest),
-                    ", which takes scales near the end of FP32");
+                    ", which needs scales near the limit of FP32");
     }
   }
   return named;

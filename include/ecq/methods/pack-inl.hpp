@@ -40,8 +40,8 @@ ECQ_INLINE result<std::vector<exact_weight>> exact_weights_of(const weights_view
   const weights_view all = weights.with_exact({});
   for (const std::uint64_t position : weights.exact()) {
     if (position >= weights.size() || (!made.empty() && position <= made.back().position)) {
-      return error(errc::invalid_argument, "the exact weight at position ", position, " of ", weights.size(),
-                   position < weights.size() ? " does not come after the one before it" : " does not exist");
+      return error(errc::invalid_argument, "exact weight at position ", position, " of ", weights.size(),
+                   position < weights.size() ? " is not after the previous one" : " does not exist");
     }
     const auto row = static_cast<std::size_t>(position / weights.columns());
     const auto column = static_cast<std::size_t>(position % weights.columns());
@@ -93,12 +93,12 @@ ECQ_INLINE result<std::uint64_t> describe_block(const prepared_method& method, s
         extents += (extents.empty() ? "" : " x ") + std::to_string(extent);
       }
       return error(errc::invalid_argument, label_of(matrices[index], index), ": ", weights.rows(), " x ",
-                   weights.columns(), " weights for a shape of ", extents);
+                   weights.columns(), " weights do not fit shape ", extents);
     }
     if (!next.is_bytes() && !next.lossless()) {
       if (!is_floating_point(next.original)) {
         return error(errc::invalid_argument, label_of(matrices[index], index), ": ", to_string(next.original),
-                     " without scales, no weights");
+                     " without scales are not weights");
       }
       if (auto fits = check_layout(weights, next.layout, next.layout.count()); !fits) {
         return std::move(fits).error().within(label_of(matrices[index], index));
@@ -109,17 +109,18 @@ ECQ_INLINE result<std::uint64_t> describe_block(const prepared_method& method, s
                    " x ", next.layout.columns_per_group, " weights do not divide its rows of ", next.layout.columns);
     }
     if (next.lossless() && weights.is_scaled()) {
-      return error(errc::unsupported, label_of(matrices[index], index), ": weights with scales, without loss");
+      return error(errc::unsupported, label_of(matrices[index], index),
+                   ": weights with scales cannot be compressed without loss");
     }
     const packed_matrix& front = packed.matrices.front();
     if (next.lossless() != front.lossless() || (front.lossless() && next.format != front.format)) {
       return error(errc::invalid_argument, label_of(matrices[index], index), ": ", to_string(next.format),
-                   " in a stream of ", to_string(front.format));
+                   " elements in a stream of ", to_string(front.format));
     }
     elements += weights.size();
     if (weights.size() > max_stream_symbols || elements > max_stream_symbols) {
       return error(errc::limit_exceeded, label_of(matrices[index], index),
-                   ": more than 2^43 weights with those before it");
+                   ": more than 2^43 weights together with those before it");
     }
     next.scales.resize(next.layout.count());
     if (next.lossless()) continue;
@@ -180,7 +181,8 @@ ECQ_INLINE result<packed_block> pack_block(const cpu& backend, const prepared_me
   for (packed_matrix& matrix : packed.matrices) matrix.layout = *layout_in_files(matrix);
   const auto format = exponents ? std::optional(packed.matrices.front().format) : std::nullopt;
   if (auto checked = check_decodable(backend, packed.matrices, count, format, elements); !checked) {
-    return error(errc::invalid_argument, "the method made what no decoder takes: ", checked.error().message());
+    return error(errc::invalid_argument,
+                 "the method produced a block that cannot be decoded: ", checked.error().message());
   }
   stream_options options = method.options(stream);
   // Pairs suit exponents, of which few different ones occur; pairs of arbitrary bytes would be mostly escapes.

@@ -37,7 +37,7 @@ ECQ_INLINE result<baseline_result> load_for_baseline(const cpu& backend, weights
 
 ECQ_INLINE result<void> check_bits(std::string_view method, int bits) {
   if (bits >= 2 && bits <= 8) return {};
-  return error(errc::invalid_argument, method, " has 2 to 8 bits, not ", bits);
+  return error(errc::invalid_argument, method, " takes 2 to 8 bits, not ", bits);
 }
 
 }  // namespace ecq::detail

@@ -129,7 +129,7 @@ result<affine_grid> entrollm::fit(const cpu& backend, const weights_view& weight
   if (both_signs) grid.zero = all.least;
   if (all.most <= 0) grid.scale = bf16::from_bits(static_cast<bf16::code_type>(grid.scale.bits | 0x8000U));
   if (grid.representable(Format::largest)) return grid;
-  return error(errc::invalid_argument, "weights from ", all.least, " to ", all.most, " reach too far for ",
+  return error(errc::invalid_argument, "weights from ", all.least, " to ", all.most, " span too wide a range for ",
                Format::name, " with values in FP32");
 }
 
@@ -137,7 +137,7 @@ template <affine_format Format>
 result<void> entrollm::encode(const cpu& backend, const weights_view& weights, const affine_grid& grid,
                               std::span<std::uint8_t> codes) const {
   if (codes.size() != weights.size()) {
-    return error(errc::invalid_argument, "room for ", codes.size(), " codes where there are ", weights.size(),
+    return error(errc::invalid_argument, "output has room for ", codes.size(), " codes, but there are ", weights.size(),
                  " weights");
   }
   const std::size_t columns = weights.columns();

@@ -91,11 +91,12 @@ namespace detail {
 inline result<void> check_layout(const weights_view& weights, const group_layout& layout, std::size_t scales) {
   if (layout.rows != weights.rows() || layout.columns != weights.columns() || layout.rows_per_group == 0 ||
       layout.columns_per_group == 0) {
-    return error(errc::invalid_argument, "layout of ", layout.rows, " x ", layout.columns, " for weights of ",
+    return error(errc::invalid_argument, "layout of ", layout.rows, " x ", layout.columns, " does not fit weights of ",
                  weights.rows(), " x ", weights.columns());
   }
   if (scales != layout.count()) {
-    return error(errc::invalid_argument, "room for ", scales, " scales where the layout has ", layout.count());
+    return error(errc::invalid_argument, "output has room for ", scales, " scales, but the layout has ",
+                 layout.count());
   }
   return {};
 }

@@ -96,7 +96,7 @@ ECQ_EXACT_FLOAT inline void finish_group(int bits, const hqq_group& found, std::
 
 ECQ_INLINE result<baseline_result> hqq::apply(const cpu& backend, weights_view weights) const {
   ECQ_CHECK(detail::check_bits(name, bits));
-  if (group_size == 0) return error(errc::invalid_argument, "hqq has groups of at least 1 weight, not 0");
+  if (group_size == 0) return error(errc::invalid_argument, "hqq needs groups of at least 1 weight, not 0");
   ECQ_TRY(rounded, detail::load_for_baseline(backend, weights));
   if (weights.empty()) return std::move(rounded);
   const group_layout layout = per_group{group_size}.layout(weights.rows(), weights.columns());

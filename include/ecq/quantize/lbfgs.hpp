@@ -136,7 +136,8 @@ template <symmetric_format Format>
 result<void> lbfgs<Distortion, Regularizer>::search(const cpu& backend, weights_view weights, group_layout layout,
                                                     std::span<float> scales) const {
   if (!(lambda >= 0.0) || !(lambda < 1e30) || max_iterations < 1 || history < 1) {
-    return error(errc::invalid_argument, "lambda ", lambda, ", ", max_iterations, " iterations, history ", history);
+    return error(errc::invalid_argument, "lambda ", lambda, ", ", max_iterations, " iterations or history ", history,
+                 " is out of range");
   }
   ECQ_CHECK(absmax_search{}.template search<Format>(backend, weights, layout, scales));
   if (lambda == 0.0 || weights.empty()) return {};

@@ -86,8 +86,8 @@ class rate_correction {
   result<void> check() const {
     const double missed = made_.bits_per_weight - target_;
     if (std::fabs(missed) <= least_step_or(tolerance) || (made_.at_absmax && missed < 0)) return {};
-    return error(errc::unreachable_target, target_, " bits per weight were asked for, ", best_.bits,
-                 " were met at best");
+    return error(errc::unreachable_target, target_, " bits per weight were requested, but the closest rate reached is ",
+                 best_.bits);
   }
 
  private:

@@ -65,12 +65,12 @@ result<float> balanced_scale(balanced_scale_search search, const Evaluate& evalu
 inline result<void> check_row_factors(double lambda, std::span<const double> factors, const group_layout& layout) {
   if (factors.empty()) return {};
   if (factors.size() != layout.rows || layout.rows_per_group != 1) {
-    return error(errc::invalid_argument, factors.size(), " factors of rows, of which there are ", layout.rows, ", ",
-                 layout.rows_per_group, " to a scale");
+    return error(errc::invalid_argument, factors.size(), " row factors do not fit ", layout.rows, " rows with ",
+                 layout.rows_per_group, " rows per scale");
   }
   for (std::size_t row = 0; row < factors.size(); ++row) {
     if (factors[row] > 0.0 && lambda_of(lambda, factors[row]) < 1e30) continue;
-    return error(errc::invalid_argument, "row ", row, ": a factor of lambda of ", factors[row]);
+    return error(errc::invalid_argument, "row ", row, ": lambda factor ", factors[row], " is out of range");
   }
   return {};
 }
@@ -83,7 +83,7 @@ result<void> row_root<Distortion, Regularizer>::search(const cpu& backend, weigh
                                                        std::span<float> scales) const {
   constexpr int degree = Distortion::degree;
   if (!(lambda >= 0.0) || !(lambda < 1e30)) {
-    return error(errc::invalid_argument, "lambda is ", lambda, ", not a number of at least 0");
+    return error(errc::invalid_argument, "lambda is ", lambda, ", not from 0 to 1e30");
   }
   if (lambda == 0.0) return absmax_search{}.template search<Format>(backend, weights, layout, scales);
   ECQ_CHECK(detail::check_layout(weights, layout, scales.size()));

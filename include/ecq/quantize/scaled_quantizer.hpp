@@ -91,7 +91,7 @@ result<void> scaled_quantizer<Search, Granularity>::quantize(const cpu& backend,
   const group_layout groups = layout(weights.rows(), weights.columns());
   ECQ_CHECK(detail::check_layout(weights, groups, scales.size()));
   if (codes.size() != weights.size()) {
-    return error(errc::invalid_argument, "room for ", codes.size(), " codes where there are ", weights.size(),
+    return error(errc::invalid_argument, "output has room for ", codes.size(), " codes, but there are ", weights.size(),
                  " weights");
   }
   ECQ_CHECK(check_finite(backend, weights));
@@ -99,7 +99,7 @@ result<void> scaled_quantizer<Search, Granularity>::quantize(const cpu& backend,
   ECQ_CHECK(scale_search.template search<Format>(backend, weights, groups, std::span<float>(exact_scales)));
   for (std::size_t group = 0; group < scales.size(); ++group) {
     if (!(exact_scales[group] > 0) || !fp32::is_finite(std::bit_cast<std::uint32_t>(exact_scales[group]))) {
-      return error(errc::invalid_argument, "the search '", name, "' found a scale of ", exact_scales[group],
+      return error(errc::invalid_argument, "scale search '", name, "' returned the invalid scale ", exact_scales[group],
                    " for row ", group / groups.groups_across() * groups.rows_per_group, ", column ",
                    group % groups.groups_across() * groups.columns_per_group);
     }

@@ -90,15 +90,16 @@ ECQ_INLINE result<double> find_lambda(const cpu& backend, std::span<const rate_i
                                       const std::function<double(std::size_t, std::uint64_t)>& overhead_bits,
                                       const rate_options& options, const quantizer_at_lambda& quantizer) {
   if (!(target_bits > 0.0) || !(target_bits < 64.0)) {
-    return error(errc::invalid_argument, "a target of ", target_bits, " bits per weight, not between 0 and 64");
+    return error(errc::invalid_argument, "target is ", target_bits, " bits per weight, not between 0 and 64");
   }
   for (const rate_input& input : inputs) {
     if (input.stream >= inputs.size()) {
-      return error(errc::invalid_argument, "stream ", input.stream, " among ", inputs.size(), " matrices");
+      return error(errc::invalid_argument, "stream ", input.stream, " does not exist with ", inputs.size(),
+                   " matrices");
     }
     if (!input.row_factors.empty() && input.row_factors.size() != input.weights.rows()) {
-      return error(errc::invalid_argument, input.row_factors.size(), " factors of rows, of which there are ",
-                   input.weights.rows());
+      return error(errc::invalid_argument, input.row_factors.size(), " row factors for ", input.weights.rows(),
+                   " rows");
     }
   }
   return or_out_of_memory("a sample of the weights", [&]() -> result<double> {
@@ -111,9 +112,9 @@ ECQ_INLINE result<double> find_lambda(const cpu& backend, std::span<const rate_i
       solver.take(rate);
     }
     if (!solver.unreachable()) return solver.lambda();
-    return error(errc::unreachable_target, target_bits, " bits per weight, where scales and what streams need besides ",
-                 "codes take ", model.fixed_bits_per_weight(), ", and ", solver.last_rate(),
-                 " is the least that these weights reach");
+    return error(errc::unreachable_target, target_bits,
+                 " bits per weight were requested, but scales and stream overhead take ", model.fixed_bits_per_weight(),
+                 ", and ", solver.last_rate(), " is the least that these weights reach");
   });
 }
 

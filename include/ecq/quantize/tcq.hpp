@@ -55,7 +55,7 @@ struct tcq {
                                                        : "tcq: neither target_bits nor lambda is set");
     }
     if (lambda && !(*lambda >= 0 && std::isfinite(*lambda))) {
-      return error(errc::invalid_argument, "tcq: a lambda of ", *lambda);
+      return error(errc::invalid_argument, "tcq: lambda is ", *lambda, ", not a finite number of at least 0");
     }
     return {};
   }

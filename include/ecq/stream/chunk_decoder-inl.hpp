@@ -55,7 +55,7 @@ ECQ_INLINE result<void> chunk_decoder::decode(std::uint64_t first, std::span<std
       return stream_error(verdicts[i], "chunk ", first + i, " does not decode to its end");
     }
     if (const errc verdict = join_rest(first + i, targets[i], out[i]); verdict != errc::ok) {
-      return stream_error(verdict, "chunk ", first + i, " has other escapes than its pairs");
+      return stream_error(verdict, "chunk ", first + i, " has escapes that do not match its pairs");
     }
   }
   if (stream_.trellis()) {

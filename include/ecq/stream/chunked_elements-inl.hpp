@@ -65,7 +65,8 @@ ECQ_INLINE result<chunked_elements> cut_into_chunks(std::span<const std::byte> e
   chunked.format = format;
   chunked.element_bytes = format ? size_of(*format) : 1;
   if (elements.size() % chunked.element_bytes != 0) {
-    return stream_error(errc::invalid_argument, elements.size(), " bytes for elements of ", chunked.element_bytes);
+    return stream_error(errc::invalid_argument, elements.size(), " bytes are not a whole number of elements of ",
+                        chunked.element_bytes);
   }
   if (chunked.size() > max_stream_symbols) {
     return stream_error(errc::limit_exceeded, chunked.size(), " symbols, more than 2^43");
@@ -76,22 +77,21 @@ ECQ_INLINE result<chunked_elements> cut_into_chunks(std::span<const std::byte> e
   ECQ_CHECK(check_chunk_bits(bits));
   if (options.narrow_pairs && (format || options.pairs || *options.narrow_pairs > max_narrow_raw_bits)) {
     return stream_error(errc::invalid_argument, "narrow pairs with ", *options.narrow_pairs, " raw bits ",
-                        format          ? "of weights without loss"
-                        : options.pairs ? "beside pairs"
+                        format          ? "for lossless weights"
+                        : options.pairs ? "together with pairs"
                                         : "",
-                        ": they are for codes of one byte, in the place of pairs, with 0..", max_narrow_raw_bits,
-                        " raw bits");
+                        ": they need codes of one byte, no other pairs, and 0..", max_narrow_raw_bits, " raw bits");
   }
   if (options.few_pairs && (!options.narrow_pairs || options.shared_counts != nullptr)) {
-    return stream_error(errc::invalid_argument, "few pairs, which need narrow pairs and counts of their own");
+    return stream_error(errc::invalid_argument, "few pairs need narrow pairs and counts of their own");
   }
   if (options.trellis) {
     const auto& [state_bits, period_bits] = *options.trellis;
     if (format || state_bits < trellis::min_state_bits || state_bits > trellis::max_state_bits ||
         period_bits < min_chunk_bits || period_bits > bits) {
-      return stream_error(errc::invalid_argument, "a trellis of 2^", state_bits, " states and periods of 2^",
-                          period_bits, " codes in chunks of 2^", bits,
-                          ": it is for codes of one byte, with 2^2..2^5 states and periods of 2^10 to a chunk");
+      return stream_error(errc::invalid_argument, "trellis of 2^", state_bits, " states and periods of 2^", period_bits,
+                          " codes in chunks of 2^", bits,
+                          ": it needs codes of one byte, 2^2..2^5 states and periods of 2^10 codes to a chunk");
     }
     chunked.trellis = options.trellis;
   }
@@ -101,7 +101,7 @@ ECQ_INLINE result<chunked_elements> cut_into_chunks(std::span<const std::byte> e
     return chunked;
   }
   if (options.class_of_chunk.size() != chunked.chunks()) {
-    return stream_error(errc::invalid_argument, "classes of ", options.class_of_chunk.size(), " chunks for ",
+    return stream_error(errc::invalid_argument, "classes of ", options.class_of_chunk.size(), " chunks, but there are ",
                         chunked.chunks());
   }
   std::vector<std::uint16_t> classes(options.class_of_chunk.begin(), options.class_of_chunk.end());

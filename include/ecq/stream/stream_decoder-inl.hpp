@@ -21,8 +21,8 @@ ECQ_INLINE result<void> decode_elements(const cpu& backend, const encoded_stream
   const std::size_t width = stream.element_bytes();
   const std::uint64_t count = out.size() / width;
   if (first > stream.size() || count > stream.size() - first || out.size() % width != 0) {
-    return detail::stream_error(errc::invalid_argument, out.size(), " bytes from element ", first, " of ",
-                                stream.size(), ", which take ", width, " bytes each");
+    return detail::stream_error(errc::invalid_argument, out.size(), " bytes from element ", first, " on do not fit ",
+                                stream.size(), " elements of ", width, " bytes each");
   }
   if (out.empty()) return {};
   const unsigned bits = stream.chunk_bits();

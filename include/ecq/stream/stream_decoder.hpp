@@ -25,8 +25,8 @@ result<void> decode_elements(const cpu& backend, const encoded_stream& stream, s
 inline result<void> decode_stream(const cpu& backend, const encoded_stream& stream, std::uint64_t first,
                                   std::span<std::uint8_t> out, const decode_options& options = {}) {
   if (stream.element_bytes() != 1) {
-    return detail::stream_error(errc::invalid_argument, "codes of a stream of ", stream.element_bytes(),
-                                "-byte elements");
+    return detail::stream_error(errc::invalid_argument, "its elements have ", stream.element_bytes(),
+                                " bytes, but codes have 1");
   }
   return decode_elements(backend, stream, first, std::as_writable_bytes(out), options);
 }

@@ -196,7 +196,7 @@ ECQ_INLINE result<std::vector<std::byte>> encode_chunks(const cpu& backend, cons
 ECQ_INLINE result<void> check_shared_counts(const stream_options& options, std::span<const histogram> classes) {
   if (options.shared_counts == nullptr) return {};
   if (!options.class_of_chunk.empty()) {
-    return stream_error(errc::invalid_argument, "shared counts are for one table, and chunks have classes");
+    return stream_error(errc::invalid_argument, "shared counts need a single table, but chunks have classes");
   }
   const auto& shared = options.shared_counts->counts;
   const auto too_many = [](std::uint64_t count) { return count > max_stream_symbols; };
@@ -206,7 +206,7 @@ ECQ_INLINE result<void> check_shared_counts(const stream_options& options, std::
   for (const histogram& counted : classes) {
     for (std::size_t code = 0; code < 256; ++code) {
       if (counted.counts[code] == 0 || shared[code] != 0) continue;
-      return stream_error(errc::invalid_argument, "code ", code, " occurs, but not among the shared counts");
+      return stream_error(errc::invalid_argument, "code ", code, " occurs, but has no shared count");
     }
   }
   return {};

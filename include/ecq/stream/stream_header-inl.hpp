@@ -18,7 +18,7 @@ inline result<void> check_zero(std::span<const std::byte> blob, std::uint64_t fr
   const auto end = blob.begin() + static_cast<std::ptrdiff_t>(to);
   const auto bad = std::find_if(begin, end, [](std::byte value) { return value != std::byte{0}; });
   if (bad == end) return {};
-  return stream_error(errc::corrupt, "byte ", bad - blob.begin(), " of the padding is not zero");
+  return stream_error(errc::corrupt, "padding at byte ", bad - blob.begin(), " is not zero");
 }
 
 /// Reads the trellis of the header at `from` into `header`, whose format and chunk_bits have been read already.
@@ -34,7 +34,8 @@ inline result<void> read_trellis(const std::byte* from, stream_header& header) {
   }
   if (header.format) return stream_error(errc::corrupt, "weights of ", to_string(*header.format), " have a trellis");
   if (period_bits < min_chunk_bits || period_bits > header.chunk_bits) {
-    return stream_error(errc::corrupt, "periods of 2^", period_bits, " codes in chunks of 2^", header.chunk_bits);
+    return stream_error(errc::corrupt, "periods of 2^", period_bits, " codes do not fit chunks of 2^",
+                        header.chunk_bits);
   }
   header.trellis = trellis{marked - trellis_mark, period_bits};
   return {};
@@ -46,7 +47,7 @@ inline result<void> read_directory(std::span<const std::byte> blob, std::size_t 
   header.directory_bytes = entries * stream_header::entry_bytes;
   const std::uint64_t room = header.total_bytes - stream_tail_bytes;
   if (entries > max_stream_sections || end > room) {
-    return stream_error(errc::corrupt, "directory of ", entries, " sections in ", blob.size(), " bytes");
+    return stream_error(errc::corrupt, "directory of ", entries, " sections does not fit ", blob.size(), " bytes");
   }
   for (std::size_t i = 0; i < entries; ++i) {
     const section_entry entry = section_entry_at(blob.data(), i);
@@ -58,17 +59,17 @@ inline result<void> read_directory(std::span<const std::byte> blob, std::size_t 
     };
     if (part.offset % stream_header::alignment != 0 || part.offset < end || part.size == 0 || part.offset > room ||
         part.size > room - part.offset) {
-      return bad(errc::corrupt, " at ", part.offset, " with ", part.size, " bytes: previous end ", end, ", room up to ",
-                 room);
+      return bad(errc::corrupt, " at ", part.offset, " with ", part.size, " bytes is empty, misaligned or not between ",
+                 end, " and ", room);
     }
     if ((flags & ~stream_header::required_flag) != 0) {
       return bad(errc::unsupported, " has unknown flags ", flags);
     }
     if (is_known_section(kind)) {
-      if (header.sections[kind].size != 0) return bad(errc::corrupt, " is there twice");
+      if (header.sections[kind].size != 0) return bad(errc::corrupt, " occurs twice");
       header.sections[kind] = part;
     } else if ((flags & stream_header::required_flag) != 0) {
-      return bad(errc::unsupported, " is required and not known to this version");
+      return bad(errc::unsupported, " is required, but unknown to this version");
     }
     ECQ_CHECK(check_zero(blob, end, part.offset));
     end = part.offset + part.size;
@@ -81,12 +82,12 @@ inline result<void> read_directory(std::span<const std::byte> blob, std::size_t 
 ECQ_INLINE result<stream_header> stream_header::read(std::span<const std::byte> blob) {
   using detail::stream_error;
   if (blob.size() < fixed_bytes + stream_tail_bytes) {
-    return stream_error(errc::truncated, blob.size(), " bytes are no stream");
+    return stream_error(errc::truncated, blob.size(), " bytes are too few for a stream");
   }
   const std::byte* from = blob.data();
-  if (load_le<std::uint32_t>(from) != stream_magic) return stream_error(errc::corrupt, "it does not begin with ECQS");
+  if (load_le<std::uint32_t>(from) != stream_magic) return stream_error(errc::corrupt, "does not begin with ECQS");
   if (const auto found = load_le<std::uint16_t>(from + 4); found != version) {
-    return stream_error(errc::unsupported, "format version ", found, ", this library reads 1");
+    return stream_error(errc::unsupported, "format version ", found, ", but this library reads only 1");
   }
   stream_header header;
   header.coder = static_cast<coder_id>(load_le<std::uint16_t>(from + 6));
@@ -114,7 +115,7 @@ ECQ_INLINE result<stream_header> stream_header::read(std::span<const std::byte> 
   const unsigned fewest = never_coded_bits(header.format);
   if (raw_bits < fewest || raw_bits > (header.pairs && header.format ? fewest : all_bits) ||
       (raw_bits == all_bits) != (header.coder == coder_id::raw)) {
-    return stream_error(errc::corrupt, raw_bits, " raw bits per symbol with coder ",
+    return stream_error(errc::corrupt, raw_bits, " raw bits per symbol are invalid with coder ",
                         static_cast<unsigned>(header.coder));
   }
   if (header.pairs) header.pairs_raw_bits = raw_bits - fewest;
@@ -136,16 +137,16 @@ ECQ_INLINE result<stream_header> stream_header::read(std::span<const std::byte> 
                         header.chunk_bits);
   }
   if (header.total_bytes > blob.size()) {
-    return stream_error(errc::truncated, blob.size(), " bytes of ", header.total_bytes);
+    return stream_error(errc::truncated, "only ", blob.size(), " of ", header.total_bytes, " bytes");
   }
   if (header.total_bytes != blob.size() || header.total_bytes % alignment != 0) {
-    return stream_error(errc::corrupt, blob.size(), " bytes hold a stream of ", header.total_bytes);
+    return stream_error(errc::corrupt, blob.size(), " bytes hold a stream of ", header.total_bytes, " bytes");
   }
   ECQ_CHECK(detail::read_trellis(from, header));
   ECQ_CHECK(detail::check_zero(blob, 47, checksum_offset));
   ECQ_CHECK(detail::read_directory(blob, detail::entries_said_by(from), header));
   if (header.checksum(blob) != load_le<std::uint64_t>(from + checksum_offset)) {
-    return stream_error(errc::checksum_mismatch, "header, tables or chunk index are not what was written");
+    return stream_error(errc::checksum_mismatch, "header, tables or chunk index do not match their checksum");
   }
   return header;
 }

@@ -52,7 +52,7 @@ ECQ_INLINE result<void> encoded_stream::verify_chunks(std::uint64_t first, std::
     chunk_checksums(first, {parts, run}, {found, run}, isa);
     for (std::size_t i = 0; i < run; ++i, ++first) {
       if (found[i] == record(first).checksum) continue;
-      return detail::stream_error(errc::checksum_mismatch, "chunk ", first, " is not what was written");
+      return detail::stream_error(errc::checksum_mismatch, "chunk ", first, " does not match its checksum");
     }
   }
   return {};
@@ -91,21 +91,21 @@ ECQ_INLINE result<void> encoded_stream::check_sections() {
 
 ECQ_INLINE result<void> encoded_stream::check_index() const {
   chunk_record here = record(0);
-  if (here.first_word != 0) return detail::stream_error(errc::corrupt, "words begin in the middle");
+  if (here.first_word != 0) return detail::stream_error(errc::corrupt, "the words do not begin at 0");
   for (std::uint64_t i = 0; i < chunk_count(); ++i) {
     const chunk_record next = record(i + 1);
     if (next.first_word < here.first_word || next.first_word - here.first_word > coded_in(i)) {
-      return detail::stream_error(errc::corrupt, "chunk ", i, " of ", coded_in(i), " symbols has words ",
-                                  here.first_word, " to ", next.first_word);
+      return detail::stream_error(errc::corrupt, "chunk ", i, " of ", coded_in(i),
+                                  " symbols has an invalid range of words, ", here.first_word, " to ", next.first_word);
     }
     if (here.table >= table_count() || here.flags != 0) {
-      return detail::stream_error(errc::corrupt, "chunk ", i, " has table ", here.table, " of ", table_count(),
-                                  " and flags ", here.flags);
+      return detail::stream_error(errc::corrupt, "chunk ", i, " has invalid table ", here.table, " of ", table_count(),
+                                  " or flags ", here.flags);
     }
     here = next;
   }
   if (here.checksum == 0 && here.table == 0 && here.flags == 0) return {};
-  return detail::stream_error(errc::corrupt, "the index's end record holds more than the number of words");
+  return detail::stream_error(errc::corrupt, "the end record of the chunk index holds more than the number of words");
 }
 
 ECQ_INLINE result<void> encoded_stream::check_nibbles() {
@@ -124,7 +124,7 @@ ECQ_INLINE result<void> encoded_stream::check_nibbles() {
   }
   if (expected <= nibble_list::bytes) {
     if (escapes == 0) return {};
-    return detail::stream_error(errc::corrupt, escapes, " escapes of symbols that need none");
+    return detail::stream_error(errc::corrupt, escapes, " escapes for symbols that need none");
   }
   std::uint64_t here = first_escape(0);
   bool valid = here == 0;
@@ -134,7 +134,7 @@ ECQ_INLINE result<void> encoded_stream::check_nibbles() {
     here = next;
   }
   if (valid && here == escapes) return {};
-  return detail::stream_error(errc::corrupt, "chunks do not share the ", escapes, " escapes out");
+  return detail::stream_error(errc::corrupt, "chunks do not divide the ", escapes, " escapes correctly");
 }
 
 ECQ_INLINE result<encoded_stream> encoded_stream::parse(std::span<const std::byte> blob, coder_set accepted) {
@@ -147,7 +147,7 @@ ECQ_INLINE result<encoded_stream> encoded_stream::parse(std::span<const std::byt
     stream.decoding_ = accepted.find(stream.coder());
     if (stream.decoding_ == nullptr) {
       return detail::stream_error(errc::unsupported, "coder ", static_cast<unsigned>(stream.coder()), " (",
-                                  to_string(stream.coder()), "), where this program decodes ", accepted.names());
+                                  to_string(stream.coder()), "), but this program decodes only ", accepted.names());
     }
     // The index has 16 bytes per chunk, so an index of the right size bounds the number of chunks by the size of the
     // blob.

@@ -84,7 +84,7 @@ template <unsigned Limit>
 result<huffman_table<Limit>> huffman_table<Limit>::read(std::span<const std::byte> section, std::size_t& position,
                                                         split_map map) {
   const auto truncated = [&] {
-    return error(errc::truncated, "record at ", position, " leaves the section of ", section.size(), " bytes");
+    return error(errc::truncated, "record at ", position, " extends beyond the section of ", section.size(), " bytes");
   };
   if (section.size() - position < 4) return truncated();
   const std::byte* from = section.data() + position;
@@ -102,20 +102,21 @@ result<huffman_table<Limit>> huffman_table<Limit>::read(std::span<const std::byt
     const auto symbol = static_cast<std::uint8_t>(from[4 + i]);
     const auto length = static_cast<std::uint8_t>(from[4 + table.count + i]);
     if (i > 0 && symbol <= table.symbols[i - 1]) {
-      return error(errc::corrupt, "symbol ", symbol, " follows ", table.symbols[i - 1]);
+      return error(errc::corrupt, "symbol ", symbol, " follows ", table.symbols[i - 1], ", not in ascending order");
     }
     if (symbol >= map.alphabet()) {
-      return error(errc::corrupt, "symbol ", symbol, " with ", map.bits, " raw bits");
+      return error(errc::corrupt, "symbol ", symbol, " is too large with ", map.bits, " raw bits");
     }
     if (table.count == 1 ? length != 0 : length == 0 || length > Limit) {
-      return error(errc::corrupt, "symbol ", symbol, " of ", table.count, " has a code word of ", length, " bits");
+      return error(errc::corrupt, "symbol ", symbol, " of ", table.count, " has an invalid code word of ", length,
+                   " bits");
     }
     table.symbols[i] = symbol;
     table.lengths[i] = length;
     used += std::uint64_t{1} << (Limit - length);
   }
   if (used != std::uint64_t{1} << Limit) {
-    return error(errc::corrupt, "code words take ", used, " of 2^", Limit, " parts of the code space");
+    return error(errc::corrupt, "code words take ", used, " parts of the code space, not 2^", Limit);
   }
   table.assign_words();
   if (static_cast<unsigned>(from[1]) != table.longest) {

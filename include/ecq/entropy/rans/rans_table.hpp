@@ -102,7 +102,8 @@ struct rans_table {
   static result<rans_table> read(std::span<const std::byte> section, std::size_t& position, split_map map,
                                  slot_mapping flat = slot_mapping::direct) {
     const auto truncated = [&] {
-      return error(errc::truncated, "record at ", position, " leaves the section of ", section.size(), " bytes");
+      return error(errc::truncated, "record at ", position, " extends beyond the section of ", section.size(),
+                   " bytes");
     };
     if (section.size() - position < 4) return truncated();
     const std::byte* from = section.data() + position;
@@ -117,7 +118,7 @@ struct rans_table {
         return error(errc::corrupt, "alias table of 2^", parameter, " buckets, not 32 or 64");
       }
       if (count > (1U << parameter)) {
-        return error(errc::corrupt, count, " symbols in ", 1U << parameter, " alias buckets");
+        return error(errc::corrupt, count, " symbols do not fit ", 1U << parameter, " alias buckets");
       }
     } else if (table.mapping == flat) {
       table.frequencies.scale_bits = parameter;
@@ -136,10 +137,11 @@ struct rans_table {
     for (unsigned i = 0; i < count; ++i) {
       const auto symbol = static_cast<std::uint8_t>(from[4 + i]);
       if (i > 0 && symbol <= table.frequencies.symbols[i - 1]) {
-        return error(errc::corrupt, "symbol ", symbol, " follows ", table.frequencies.symbols[i - 1]);
+        return error(errc::corrupt, "symbol ", symbol, " follows ", table.frequencies.symbols[i - 1],
+                     ", not in ascending order");
       }
       if (symbol >= map.alphabet()) {
-        return error(errc::corrupt, "symbol ", symbol, " with ", map.bits, " raw bits");
+        return error(errc::corrupt, "symbol ", symbol, " is too large with ", map.bits, " raw bits");
       }
       table.frequencies.symbols[i] = symbol;
       table.frequencies.frequencies[i] = load_le<std::uint16_t>(frequencies + std::size_t{2} * i) + 1U;
