@@ -108,9 +108,10 @@ ecq::result<void> run_exponents(const inspect_options& given) {
   std::cout << as_table(given, report);
   if (given.quiet) return {};
   std::cout
-      << "\nexponents, fitted law, in FP8, rotated: bits an exponent as it is, coded by the two-sided geometric law\n"
-         "fitted to it, in FP8 E4M3 with each row scaled, and likewise after a Hadamard transform. bits/weight: with\n"
-         "sign and mantissa. alpha: of the stable law with this spread of exponents; stated bounds: ECF8's for it.\n";
+      << "\nBits per exponent: exponents, as they are; fitted law, coded by the two-sided geometric law fitted to\n"
+         "them; in FP8, as FP8 E4M3 with each row scaled; rotated, the same after a Hadamard transform. bits/weight\n"
+         "includes sign and mantissa. alpha: index of the stable law with this spread of exponents; stated bounds:\n"
+         "ECF8's for that law.\n";
   if (picture) std::cout << "picture: " << tool::printable(given.picture) << '\n';
   return {};
 }

@@ -29,7 +29,7 @@ struct matrix_sensitivity {
   std::size_t layer = 0;
   std::size_t matrix = 0;     ///< its place in the layer (expert_mixture::matrices)
   double relative_error = 0;  ///< squared error of its weights, relative to the sum of their squares
-  double divergence = 0;      ///< from the original predictions (Kullback and Leibler), nats a token
+  double divergence = 0;      ///< from the original predictions (Kullback and Leibler), nats per token
   double sensitivity = 0;     ///< divergence / relative_error / weights, relative to the geometric mean of all matrices
 };
 

@@ -24,7 +24,7 @@ class thread_pool;
 /// Fails with ecq::errc::invalid_argument, naming the size, unless both models have the same shape and vocabulary.
 ecq::result<void> check_same_shape(const model_config& original, const model_config& other);
 
-/// Difference between two models' predictions: means over all predictions, in nats a token.
+/// Difference between two models' predictions: means over all predictions, in nats per token.
 struct prediction_difference {
   double original_loss = 0;
   double loss = 0;

@@ -18,7 +18,7 @@ struct window_options;
 
 /// Result of measure_perplexity().
 struct perplexity_result {
-  double loss = 0;  ///< mean of -log(probability), nats a token
+  double loss = 0;  ///< mean of -log(probability), nats per token
   std::size_t windows = 0;
   std::size_t predictions = 0;
   double seconds = 0;

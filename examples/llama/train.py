@@ -288,7 +288,7 @@ def train(given):
         table.writerows(log)
     write_safetensors(given.out / "model.safetensors", weights)
     rounded = {name: tensor.bfloat16().float() for name, tensor in weights.items()}
-    print(f"loss on heldout.txt, weights in BF16: {loss_of_windows(SHAPE, rounded, held_out):.4f} nats a token")
+    print(f"loss on heldout.txt, weights in BF16: {loss_of_windows(SHAPE, rounded, held_out):.4f} nats per token")
 
 
 def main():

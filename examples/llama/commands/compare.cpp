@@ -44,7 +44,7 @@ struct row {
   double bits_per_weight = 0;
   double sqnr_db = std::numeric_limits<double>::infinity();
   double loss = 0;
-  double loss_difference = 0, divergence = 0, largest_divergence = 0;  ///< thousandths of a nat a token
+  double loss_difference = 0, divergence = 0, largest_divergence = 0;  ///< thousandths of a nat per token
 };
 
 /// Returns the bits of a compressed weight; those of all weights if none is compressed.
@@ -203,7 +203,7 @@ tool::plot as_plot(const compare_arguments& given, const std::vector<row>& rows,
   chart.subtitle = tool::short_name(given.path) + " and what was made of it: " + tool::grouped(predictions) +
                    " predictions; scales, tables and all other overhead counted";
   chart.x_label = "bits per weight (fewer is better)";
-  chart.y_label = "KL divergence in milli-nats a token (fewer is better)";
+  chart.y_label = "KL divergence in milli-nats per token (fewer is better)";
   chart.log_y = true;
   for (const row& each : rows) {
     const std::string name = each.method.empty() ? tool::short_name(each.model) : each.method;
@@ -266,11 +266,11 @@ ecq::result<void> compare(const compare_arguments& given) {
   std::cout << as_table(rows);
   if (given.common.quiet) return {};
   std::cout
-      << "\nloss: nats a token over " << tool::grouped(seen.predictions) << " predictions in " << seen.windows
-      << " windows. difference: of the loss; KL: divergence\n"
-         "of the predictions (Kullback and Leibler), on average and in the worst window. Both are from the first\n"
-         "model, in thousandths of a nat a token. SQNR: unbiased, of the matrices of the layers; each row q of\n"
-         "coded weights is multiplied by <w,w> / <w,q> first.\n";
+      << "\nloss: nats per token over " << tool::grouped(seen.predictions) << " predictions in " << seen.windows
+      << " windows. difference: change of the loss;\n"
+         "KL: Kullback-Leibler divergence of the predictions, mean and largest of the windows; both relative to the\n"
+         "first model, in thousandths of a nat per token. SQNR: unbiased, over the matrices of the layers: each row\n"
+         "q of coded weights is first multiplied by <w,w> / <w,q>.\n";
   if (picture) std::cout << "picture: " << tool::printable(given.picture) << '\n';
   return {};
 }

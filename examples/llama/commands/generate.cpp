@@ -56,7 +56,7 @@ ecq::result<void> generate(const generate_arguments& given) {
     shown.end();
     if (!given.common.quiet) {
       std::cout << '\n'
-                << made.tokens.size() << " tokens, " << tool::significant(speed, 3) << " a second after a prompt of "
+                << made.tokens.size() << " tokens, " << tool::significant(speed, 3) << " per second after a prompt of "
                 << prompt.size() << " in " << tool::duration(made.prompt_seconds) << "; " << memory_text(model) << '\n';
     }
   }

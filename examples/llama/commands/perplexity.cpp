@@ -37,10 +37,10 @@ ecq::result<void> perplexity(const perplexity_arguments& given) {
     answer.update(memory_json(model));
     tool::print(std::move(answer));
   } else if (!given.common.quiet) {
-    std::cout << "loss " << tool::decimal(measured.loss, 4) << " nats a token (perplexity "
+    std::cout << "loss " << tool::decimal(measured.loss, 4) << " nats per token (perplexity "
               << tool::significant(measured.perplexity(), 4) << ") over " << tool::grouped(measured.predictions)
               << " predictions in " << measured.windows << " windows; " << tool::significant(speed, 3)
-              << " tokens a second, " << memory_text(model) << '\n';
+              << " tokens per second, " << memory_text(model) << '\n';
   }
   return {};
 }
