@@ -99,8 +99,8 @@ inline ecq::result<std::vector<device_memory>> buffers(std::size_t count, std::s
 }
 
 /// Returns the seconds that one call of `launch(i)` takes, i = 0 .. calls - 1: the median of `turns` turns of all
-/// calls. One turn before them does not count, nor do more until warm_up_seconds are over: the clock of a device that
-/// had nothing to do while the host encoded takes longer to rise than small sizes take to decode.
+/// calls. Before these, at least one turn, and turns until warm_up_seconds are over, do not count: the clock of a
+/// device that had nothing to do while the host encoded takes longer to rise than small sizes take to decode.
 template <class Launch>
 ecq::result<double> seconds_of(std::size_t calls, Launch&& launch) {
   cudaEvent_t events[2] = {};

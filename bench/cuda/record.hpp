@@ -57,9 +57,9 @@ class record {
 /// Result of `measure`: it has met all rows, or the device takes no more work.
 enum class ending { complete, device_lost };
 
-/// Calls `measure(tell)` in a process of its own. As often as a process is lost (by a signal, with the device, or
-/// because it told nothing for `silence`), calls it again, while each process begins at least one row that none before
-/// it had begun.
+/// Calls `measure(tell)` in a process of its own. Calls it again in a new process whenever one is lost (by a signal,
+/// with the device, or because it reported nothing for `silence`), as long as each process begins at least one row that
+/// none before it had begun.
 void measure_in_processes(record& kept, std::chrono::milliseconds silence,
                           const std::function<ending(const teller&)>& measure);
 

@@ -65,7 +65,7 @@ struct measurement {
   std::uint64_t weights = 0;
   std::uint64_t zeros = 0;
   double bits = 0;          ///< all bits, including scales and tables
-  double entropy_bits = 0;  ///< of the codes; of all tensors together if they share one code
+  double entropy_bits = 0;  ///< of the codes; in a total, codes that share a table count together
   ecq::histogram codes;
   distortion error;
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Main program around the commands: exit codes, one-line error messages, and the fate of printed text.
+/// Main program around the commands: exit codes, one-line error messages, and the check that all output was written.
 ///
 /// Exit code: 0 on success, 1 if the command failed, 2 if the command line is wrong or empty, 130 if a signal stopped
 /// it, 141 if its output has no reader any more. An error is one line on stderr: "NAME: <what>: <where>".

@@ -18,7 +18,7 @@ struct rotary_embedding {
   double kept_wavelength = 0;
   double divided_wavelength = 0;
 
-  /// Returns the radians a token by which pair `pair` of a head of `width` elements rotates.
+  /// Returns the radians per token by which pair `pair` of a head of `width` elements rotates.
   double frequency(std::size_t pair, std::size_t width) const noexcept;
 };
 

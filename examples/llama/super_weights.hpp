@@ -34,7 +34,7 @@ struct super_weight {
 /// Options of find_super_weights().
 struct super_weight_options {
   double threshold = 50;   ///< that input and output must exceed; at least 0
-  std::size_t others = 0;  ///< most weights below it that are reported as well, the strongest
+  std::size_t others = 0;  ///< maximum number of the strongest weights below it to report as well
 };
 
 /// Result of find_super_weights(); both lists by descending strength.

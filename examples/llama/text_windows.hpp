@@ -33,8 +33,8 @@ ecq::result<std::vector<std::uint32_t>> read_tokens_u16(const std::filesystem::p
 /// The windows of a text, whose tokens must outlive them.
 class text_windows {
  public:
-  /// Cuts `tokens` for a model of this configuration. Errors: ecq::errc::invalid_argument for a window of 0 or
-  /// longer than the context, fewer tokens than one window takes, and tokens beyond the vocabulary.
+  /// Cuts `tokens` for a model of this configuration. Errors: ecq::errc::invalid_argument for a window that is
+  /// 0 or longer than the context, fewer tokens than one window takes, and tokens beyond the vocabulary.
   static ecq::result<text_windows> of(const model_config& config, std::span<const std::uint32_t> tokens,
                                       const window_options& how);
 

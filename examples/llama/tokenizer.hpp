@@ -37,8 +37,8 @@ class tokenizer {
   static ecq::result<tokenizer> parse(const json& from, std::size_t vocabulary);
 
   /// Reads tokenizer.json in `folder`. If there are no files of a tokenizer, tokens are bytes, provided that
-  /// `vocabulary` is at least 256. Errors name the file: those of parse(), ecq::errc::unsupported for a
-  /// tokenizer in other files, and ecq::errc::not_found for no tokenizer and a smaller vocabulary.
+  /// `vocabulary` is at least 256. Errors name the file: those of parse(), ecq::errc::unsupported for a tokenizer in
+  /// other files, and ecq::errc::not_found for no tokenizer and a smaller vocabulary.
   static ecq::result<tokenizer> load(const std::filesystem::path& folder, std::size_t vocabulary);
 
   /// Returns the tokens of `text`. Errors: ecq::errc::unsupported for a byte that no token stands for, and for text

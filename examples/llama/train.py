@@ -73,7 +73,7 @@ def texts_of(commit):
 
 
 def merged(tokens, left, right, token):
-    """Replaces all pairs by one token, the leftmost first."""
+    """Replaces each pair of `left` and `right` by `token`, the leftmost first."""
     places = numpy.flatnonzero((tokens[:-1] == left) & (tokens[1:] == right))
     if left == right:  # pairs may overlap: every other one of a run
         begins_run = numpy.diff(places, prepend=-2) > 1

@@ -66,8 +66,8 @@ ecq::result<std::vector<std::uint32_t>> tokens_of(const text_options& given, con
 ecq::result<ecq::output_file> open_output(std::span<const std::string> paths, const std::string& output,
                                           std::span<const std::filesystem::path> others = {});
 
-/// Returns the memory that the weights take, and the most memory that the process has had; memory_text() returns a
-/// text.
+/// Returns the memory that the weights take, and the most memory that the process has had; memory_text() returns them
+/// as text.
 tool::json memory_json(const llama::model& model);
 std::string memory_text(const llama::model& model);
 

@@ -45,7 +45,7 @@ struct unbiased_gain {
     return *this;
   }
 
-  /// Returns the gain, or 1 if it is not finite and above 0, as for a row that became 0.
+  /// Returns the gain, or 1 unless it is finite and above 0, as for a row that became 0.
   double value() const noexcept {
     const double gain = square / product;
     return std::isfinite(gain) && gain > 0 ? gain : 1.0;

@@ -50,7 +50,7 @@ constexpr std::string_view to_string(errc code) noexcept {
 }
 
 /// A failure: what went wrong (`code`) and where (`message`, English, one line without a trailing full stop). Names
-/// from files cannot break the line or disguise themselves, because printable() escapes such characters.
+/// from files cannot break the line or disguise themselves, because printable() escapes the characters that could.
 class ECQ_NODISCARD error {
  public:
   /// Composes the message from `parts`, texts and numbers: `error(errc::corrupt, count, " symbols, not 1..256")`.

@@ -20,7 +20,8 @@
 
 namespace ecq {
 
-/// Smallest number of bytes for which lossless methods make a stream; its header and table take about as much.
+/// Smallest number of bytes for which lossless methods make a stream. Fewer are not worth one, whose header and table
+/// take about as much.
 inline constexpr std::uint64_t least_coded_bytes = 4096;
 
 /// Options for the compression of a checkpoint: its methods, the choice of tensors, and the streams.

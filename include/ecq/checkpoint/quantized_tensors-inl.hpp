@@ -147,8 +147,7 @@ class quantization_names {
   }
 
   /// Returns one of the names that is the name of the weights with another ending, or with something else in place of
-  /// its last part; empty if there is none. The name of the module need not look like one of scales, and does not count
-  /// if it does.
+  /// its last part; empty if there is none. Whether the name of the module looks like one of scales does not matter.
   std::string_view beside(std::string_view weights) {
     const std::size_t dot = weights.rfind('.');
     const std::string_view stem = dot == std::string_view::npos ? weights : weights.substr(0, dot + 1);

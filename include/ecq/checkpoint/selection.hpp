@@ -38,8 +38,9 @@ constexpr bool glob_match(std::string_view pattern, std::string_view text) noexc
   return std::all_of(pattern.begin() + static_cast<std::ptrdiff_t>(at), pattern.end(), [](char c) { return c == '*'; });
 }
 
-/// Rules that select weights. Only tensors of a weight format (fp32, fp16, bf16, fp8_e4m3, fp8_e5m2) with two or more
-/// dimensions, none of them empty, can be selected at all; without loss, the bytes of any other tensor can be, too.
+/// Rules that select tensors. Only two kinds can be selected at all: tensors of a weight format (fp32, fp16, bf16,
+/// fp8_e4m3, fp8_e5m2) with two or more dimensions, and tensors whose bytes are coded without loss
+/// (tensor_summary::as_bytes). No dimension may be empty.
 struct tensor_selection {
   /// Patterns of names. A matching tensor is compressed even if it is an embedding (embedding_patterns) or not a linear
   /// weight (direct_patterns).

@@ -35,10 +35,9 @@ struct device_block {
   std::uint64_t elements = 0;  ///< number of elements of the buffer for the weights
   std::uint64_t begin = 0;     ///< symbols begin, ..., end - 1 of the stream are decoded
   std::uint64_t end = 0;
-  bool lossless = false;    ///< the stream's elements are the weights, in order; there are no matrices
-  std::uint64_t first = 0;  ///< lossless: element of the buffer that receives symbol `begin`
-  const exact_weight* exact =
-      nullptr;  ///< exact weights, which replace decoded ones; positions are elements of a buffer
+  bool lossless = false;                ///< the stream's elements are the weights, in order; there are no matrices
+  std::uint64_t first = 0;              ///< lossless: element of the buffer that receives symbol `begin`
+  const exact_weight* exact = nullptr;  ///< replace decoded weights; positions are elements of a buffer
   std::uint64_t exact_count = 0;
   std::uint64_t exact_origin = 0;  ///< position (as in exact_weight) of element 0 of the buffer
 

@@ -69,8 +69,8 @@ class row_plan {
       return bad(errc::invalid_argument, "data is null or misaligned, or rows overlap");
     }
     kernel_matrix& matrix = matrices_.emplace_back();
-    // Kernels number rows through the whole stream, so they need not know the row of the stream at which the matrix
-    // begins.
+    // Kernels number rows through the whole stream. Data begin where row 0 of the stream would lie, so that kernels
+    // need not know the row at which the matrix begins.
     const std::uint64_t before = sample.rows_before;
     const std::uintptr_t place = reinterpret_cast<std::uintptr_t>(from.data) - before * from.row_stride * element;
     matrix.weights = {.data = reinterpret_cast<const std::byte*>(place),

@@ -44,8 +44,8 @@ concept warp_sink = requires(Sink& sink, const typename Warp::lanes& codes, std:
   sink(codes, group, left);
 };
 
-/// A warp_sink that asks for memory ahead: `sink.fetch(group)` is called before whole group `group` is decoded, even if
-/// the group turns out to be damaged.
+/// A warp_sink that asks for memory ahead: `sink.fetch(group)` is called before the sink takes a group, always if the
+/// group is whole, even if it turns out to be damaged.
 template <class Sink>
 concept fetching_sink = requires(Sink& sink, std::uint32_t group) { sink.fetch(group); };
 

@@ -67,7 +67,8 @@ class trellis_groups {
   }
 
  private:
-  /// Returns the bytes (trellis_step_tables) after the lanes' bytes with these parities, for any number of states.
+  /// Returns the lanes' bytes (trellis_step_tables) after `before` and four indices of these parities, for any number
+  /// of states.
   ECQ_AVX2 [[gnu::always_inline]] inline __m256i step(__m256i before, __m256i parities) const {
     const __m256i lowest = _mm256_and_si256(before, _mm256_set1_epi8(15));
     const __m256i highest = _mm256_cmpgt_epi8(_mm256_setzero_si256(), before);

@@ -34,7 +34,7 @@ struct scale_packing {
   bool operator==(const scale_packing&) const = default;
 };
 
-/// Approximate number of bits of a packed scale if scales follow the rows of trained weights.
+/// Approximate number of bits of a packed scale of rows of trained weights.
 inline constexpr double expected_scale_bits = 7;
 /// Approximate number of bits of a packed scale if rows share a step and scales only make them unbiased.
 inline constexpr double expected_gain_bits = 5;

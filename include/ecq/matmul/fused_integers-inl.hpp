@@ -142,7 +142,7 @@ ECQ_INLINE bool matmul_plan::run_fused_integers([[maybe_unused]] const task_rang
   const encoded_stream& stream = decoder_.stream();
   const auto chunk_symbols = static_cast<std::size_t>(stream.chunk_symbols());
   const bool whole = row_phases_ == 1 && source.begin % group == 0 && has_whole_chunks(range);
-  // Up to here, sums of (code + 128) * activation do not overflow.
+  // Up to this many columns, sums of (code + 128) * activation do not overflow.
   constexpr std::size_t most_columns = std::size_t{1} << 16;
   if (!whole || matrix.format != dtype::int8 || columns_of_scale(matrix) != columns_ || columns_ > most_columns) {
     return false;

@@ -86,7 +86,7 @@ struct pair_integers {
 
   pair_indices indices;
   __m512i codes;  ///< codes + 128 by their indices; without raw bits, the first codes of pairs by the numbers of pairs
-  __m512i second_codes;  ///< second codes of pairs, without raw bits
+  __m512i second_codes;  ///< second codes of pairs; only without raw bits
   const std::byte* raw[together];
 };
 
@@ -107,7 +107,7 @@ struct pair_integer_products : pair_integers<Raw, Chunks> {
     }
   }
 
-  /// Returns the number of groups until the first chunk comes to the end of a row.
+  /// Returns the number of groups until any chunk comes to the end of a row.
   std::size_t run() const {
     std::size_t least = to[0].groups;
     for (std::size_t c = 1; c < together; ++c) least = (std::min)(least, to[c].groups);

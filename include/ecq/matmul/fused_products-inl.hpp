@@ -35,9 +35,9 @@ namespace ecq {
 #if ECQ_X86
 namespace detail {
 
+namespace avx2 {
 /// Kernels that fused products need of an instruction set. decode() decodes all groups of `chunks` chunks; there are
 /// weight_chunks cursors and targets.
-namespace avx2 {
 struct fused_kernels {
   static constexpr instruction_set isa = instruction_set::avx2;
   static constexpr bool scales_blocks = false;

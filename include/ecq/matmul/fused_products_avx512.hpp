@@ -75,7 +75,7 @@ struct round_products {
     }
   }
 
-  /// Returns the number of groups until the first chunk comes to the end of a sum.
+  /// Returns the number of groups until any chunk comes to the end of a sum.
   std::size_t run() const {
     std::size_t least = to[0]->groups;
     for (std::size_t c = 1; c < together; ++c) least = (std::min)(least, to[c]->groups);

@@ -35,7 +35,7 @@ constexpr std::size_t group_of(fusion how) { return how == fusion::pairs ? 256 :
 inline constexpr std::size_t most_row_phases = 4;
 
 /// Number of columns in a block. Columns of a row that share a scale consist of whole blocks. Each block is multiplied
-/// by itself or, in groups of pairs, in half of every register.
+/// separately or, in groups of pairs, in half of every register.
 inline constexpr std::size_t block_of_scale = 128;
 
 /// Number of chunks whose weights are decoded together.

@@ -88,8 +88,9 @@ result<void> multiply_group(const cpu& backend, std::span<const grouped_product<
 
 /// Computes the products of a group. Each has the same bits as if matmul() computed it alone. Threads share the tasks
 /// of all products and wait for one another once, so products too small for all threads take no longer than a large one
-/// with as many weights. Memory may hold a copy of all activations. No y may overlap another y, or the x of another
-/// product. Errors: those of matmul(), which name the product by its number; every y then holds unspecified values.
+/// with as many weights. Copies of all activations may be in memory at once. No y may overlap another y, or the x of
+/// another product. Errors: those of matmul(), which name the product by its number; every y then holds unspecified
+/// values.
 inline result<void> matmul(const cpu& backend, std::span<const grouped_product<float>> group, matmul_options how = {}) {
   return detail::multiply_group(backend, group, how);
 }

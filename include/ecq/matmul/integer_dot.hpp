@@ -52,7 +52,7 @@ struct plain_integer_dots {
 template <class Activation>
 struct integer_kernels_of_type {
   integer_dot_function<Activation> of_one_row[4];    ///< one row of codes by 1, 2, 3 and 4 rows of activations
-  integer_dot_function<Activation> of_four_rows[4];  ///< four rows of codes by as many
+  integer_dot_function<Activation> of_four_rows[4];  ///< four rows of codes by 1, 2, 3 and 4 rows of activations
   bool signed_codes;                                 ///< flipped codes are taken for int8_t, otherwise for uint8_t
 };
 using integer_kernels = integer_kernels_of_type<std::int8_t>;

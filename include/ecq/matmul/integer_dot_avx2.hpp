@@ -120,8 +120,8 @@ struct word_dots {
   }
 };
 
-/// Returns lanes of sums + four products of codes and activations, like _mm256_dpbusd_avx_epi32, but needs no target
-/// attribute.
+/// Returns lanes of sums + four products of codes and activations, like _mm256_dpbusd_avx_epi32. In assembly, it needs
+/// no other target than AVX2.
 ECQ_AVX2 [[gnu::always_inline]] inline __m256i plus_dots(__m256i sums, __m256i codes, __m256i x) {
 #if ECQ_AVX512_EMULATED
   const __m256i even = _mm256_madd_epi16(_mm256_and_si256(codes, _mm256_set1_epi16(0xFF)),

@@ -47,7 +47,8 @@ struct row_selection {
 
 /// Plan for products with rows of matrices of one block. All matrices have the same number of columns, and their rows
 /// together are one matrix W (q, k and v; gate and up). The bytes of the stream and the matrices must outlive the plan,
-/// which adds nothing but tables to them. A plan does not change, so any number of threads may use it.
+/// which refers to them. The plan itself holds only tables and lists of escapes and exact weights. A plan does not
+/// change, so any number of threads may use it.
 ///
 /// Each element of y is a sum of products in FP32. With c columns, its error is at most (c / 8 + 64 t) 2^-24 times the
 /// sum of (|value * scale| + |zero point| + |exact weight|) |x| of its row, where t is 1 plus the number of groups and
@@ -281,8 +282,8 @@ class matmul_plan {
   void add_tasks(std::size_t index);
   result<void> make_tables();
   void choose_fusion();
-  /// Lists the escapes of the chunks of all tasks (escapes_) if kernels need them. Products are not fused if there are
-  /// too many escapes, a chunk is damaged or memory runs out.
+  /// Lists the escapes of the chunks of all tasks (escapes_) if kernels need them. If there are too many escapes, a
+  /// chunk is damaged or memory runs out, lists none; AVX-512 then does not fuse products.
   void list_escapes(const cpu& backend);
   bool run_fused(instruction_set isa, std::size_t task, const matmul_input& x, matrix_view<float> y,
                  std::span<float> edges, bool accumulate) const;

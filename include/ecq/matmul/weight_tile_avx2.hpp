@@ -33,7 +33,7 @@ struct stored_target {
   Element* to[weight_chunks];
 };
 
-/// Target of weights that stores them as BF16 values.
+/// Target of weights that stores them as BF16 values, or as integers of 16 bits.
 struct tile_target : stored_target<std::uint16_t> {
   struct group {
     ECQ_AVX2 [[gnu::always_inline]] inline group(const tile_target& target, std::size_t c) : to(target.to[c]) {}

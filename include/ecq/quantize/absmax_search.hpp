@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Scale search for the scale that just holds the largest weight.
+/// Search for the scale that just holds the largest weight.
 
 #include <span>
 #include <string_view>

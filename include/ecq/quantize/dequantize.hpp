@@ -64,8 +64,7 @@ class weight_table {
     std::size_t done = 0;
     bool finite = true;
 #if ECQ_X86
-    constexpr std::size_t fewest_in_registers = sizeof(Element) == 2 ? 64 : 512;  // the registers have to be filled
-                                                                                  // first
+    constexpr std::size_t fewest_in_registers = sizeof(Element) == 2 ? 64 : 512;  // filling registers takes time
     if (isa_ == instruction_set::avx512 && count >= fewest_in_registers) {
       done = count / avx512::looked_up_together * avx512::looked_up_together;
       finite = avx512::look_up(elements_.data(), codes, done, out, infinity >> (8 * sizeof(bits) - 16));

@@ -26,7 +26,7 @@ struct group_layout {
   constexpr std::size_t count() const noexcept { return groups_down() * groups_across(); }
 
   /// Returns the layout of the same groups if the same number of weights, in the same order, form a matrix of
-  /// `row_count` rows. Returns nothing if the weights do not form whole rows, or unless all groups are runs of one
+  /// `row_count` rows. Returns nothing if the weights do not form whole rows, or if the groups are not runs of one
   /// length, one behind another, that divide a row or consist of whole rows.
   constexpr std::optional<group_layout> with_rows(std::size_t row_count) const noexcept {
     if (row_count == rows) return *this;

@@ -99,7 +99,7 @@ inline result<void> find_trellis_codes(const cpu& backend, const trellis& walk, 
 inline result<void> set_trellis_scales(const cpu& backend, const weights_view& weights,
                                        std::span<const std::uint8_t> codes, std::span<const float> steps,
                                        std::span<bf16> scales) {
-  // Without a limit, rows of which almost nothing is left would be amplified by more than is known of them.
+  // Limited, because the gain of rows of which almost nothing is left would be large and poorly known.
   constexpr double greatest_gain = 2;
   const auto scale_of = [&](const unbiased_gain& gain, float step) {
     return stored_scale<int8>(static_cast<float>((std::min)(gain.value(), greatest_gain) * static_cast<double>(step)));

@@ -30,7 +30,7 @@ struct lane_run {
   const std::int32_t* codes;  ///< path_costs::codes()
   float per_step;             ///< cells per step between codes
   float first_weight;         ///< the beginning of the first cell
-  float limit;                ///< largest magnitude of weights
+  float limit;                ///< weights of larger magnitude count as this or its negative
   const float* weights;       ///< from the first lane's first step on; groups are group_symbols apart
   std::size_t groups;
   const std::int32_t* first_steps;  ///< for each lane, the first step that exists

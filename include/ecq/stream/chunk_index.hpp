@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Chunk index: the first word, the frequency table and the checksum of each chunk.
+/// Chunk index: the position of the first word, the number of the frequency table, and the checksum of each chunk.
 
 #include <array>
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace ecq {
 
-/// Record of the chunk index. There is one for each chunk, followed by an end record, whose first word is the number of
+/// Record of the chunk index. There is one for each chunk, followed by an end record, whose first_word is the number of
 /// all words.
 struct chunk_record {
   static constexpr std::size_t bytes = 16;

@@ -41,7 +41,8 @@ concept decodes_joined = requires(const Decoder decoder, std::span<const chunk_b
 /// or making a table.
 inline constexpr std::size_t max_chunk_run = 16;
 
-/// Smallest number of chunks that is worth a run, for cases with few chunks.
+/// Number of chunks with which a run already pays. Runs are no longer than this where there are few chunks, or where
+/// their elements should stay in a cache.
 inline constexpr std::size_t min_chunk_run = 8;
 
 /// Interface of the decoder of one table of a stream, for any coder.

@@ -82,7 +82,7 @@ ECQ_HOST_DEVICE void pack_some(const std::byte* elements, std::uint32_t count, u
   unsigned filled = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
     std::uint32_t value = Memory::template load<element>(elements + sizeof(element) * i);
-    // The word holds one element: the mask keeps nothing above it.
+    // The word holds a single element; the mask clears all bits above it.
     value = packed_word<Split>::arranged(value) & (0xFFFFFFFFU >> (32 - element_bits<Split>));
     pending |= std::uint64_t{packed_word<Split>::low(value, bits)} << filled;
     for (filled += bits; filled >= 8; filled -= 8, pending >>= 8) *to++ = static_cast<std::byte>(pending & 0xFFU);

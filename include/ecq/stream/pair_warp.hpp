@@ -21,7 +21,7 @@
 
 namespace ecq {
 
-/// Nibble_list in registers: four symbols per word, the first in the lowest byte.
+/// A nibble_list in registers: four symbols per word, the first in the lowest byte.
 struct warp_nibbles {
   std::uint32_t words[4] = {};
   bool escape = false;  ///< whether nibble 15 is the escape

@@ -30,8 +30,8 @@ constexpr unsigned default_chunk_bits(std::uint64_t symbols, stream_goal goal = 
 
 /// Returns the largest number of raw bits of a symbol that the plan of a stream may choose. Raw bits save up to 0.02
 /// bits per code of wide alphabets, and let tables fit into the registers of processors. Devices, whose tables lie in
-/// memory, decode codes with raw bits half as fast. With gap arrays, devices may have raw bits all the same, because
-/// gaps cost something for each coded bit.
+/// memory, decode codes with raw bits half as fast. Streams for devices may have raw bits all the same if they have gap
+/// arrays, because gaps cost something for each coded bit.
 constexpr unsigned most_raw_bits(stream_goal goal, coder_id coder) noexcept {
   return goal == stream_goal::gpu && coder != coder_id::huffman_gaps ? 0 : 7;
 }

@@ -28,7 +28,7 @@ enum class section_kind : std::uint32_t {
   states = 3,
   raw_bits = 4,
   words = 5,
-  nibbles = 8,  ///< for symbols in pairs: the nibble_list and the first escape of each chunk
+  nibbles = 8,  ///< for symbols in pairs: the nibble_list and the position of each chunk's first escape
   escapes = 9
 };
 

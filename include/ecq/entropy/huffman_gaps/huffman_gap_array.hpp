@@ -25,7 +25,8 @@ struct gap_array_view {
 
   ECQ_HOST_DEVICE std::uint32_t stretches() const { return (windows + gap_stretch_windows - 1) / gap_stretch_windows; }
 
-  /// Returns the number of the first code of stretch `stretch`, or the number of codes after the last stretch.
+  /// Returns the number of the first code of stretch `stretch`. For the stretch after the last one, this is the number
+  /// of codes of the chunk.
   ECQ_HOST_DEVICE std::uint32_t position(std::uint32_t stretch) const {
     return stretch < stretches() ? word_at(positions + std::size_t{4} * stretch) : symbols;
   }

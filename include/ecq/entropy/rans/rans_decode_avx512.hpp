@@ -211,7 +211,7 @@ inline bool rans_advance(const alias_lookup<BucketBits>& table, const element_jo
     const auto by = [&]<class Writer>() {
       if constexpr (BucketBits == 5 || Writer::alphabet > 32) {  // otherwise, symbols are joined afterwards
         joins = true;
-        if constexpr (Writer::width < 4) {  // elements of four bytes have no more (rans_decode.hpp)
+        if constexpr (Writer::width < 4) {  // for four bytes, few_chunks is the most (rans_decode.hpp)
           if (count > few_chunks) {
             advanced = advance_together<Writer, many_chunks>(table, join, all, groups);
             return;

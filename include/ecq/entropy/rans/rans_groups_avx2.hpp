@@ -101,8 +101,8 @@ struct split_states {
   }
 
  private:
-  /// Computes frequency * high + rank in halves. Returns a mask with all bits of those lanes set that are due: their
-  /// upper half is 0.
+  /// Computes frequency * high + rank in halves. Returns a mask with all bits set in lanes that are due, which are
+  /// those whose upper half is 0.
   ECQ_AVX2 [[gnu::always_inline]] inline __m256i multiply(std::size_t side, __m256i frequency, __m256i rank) {
     const __m256i upper = high[side];
     low[side] = _mm256_add_epi16(_mm256_mullo_epi16(frequency, upper), rank);

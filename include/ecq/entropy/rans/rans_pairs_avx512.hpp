@@ -30,8 +30,9 @@ namespace ecq::detail::avx512 {
 /// Number of codes of a group of pairs.
 inline constexpr std::size_t pair_group_codes = std::size_t{2} * group_symbols;
 
-/// Number of chunks of pairs that run side by side. Eight leave no registers for the work on symbols, but fill the some
-/// 47 cycles for which a step waits for the one before it on Zen 5: with four, decoding took 1.1 times as long.
+/// Number of chunks of pairs that run side by side. Eight leave no registers for the work on symbols, but fill the
+/// time, about 47 cycles on Zen 5, for which a step waits for the one before it: with four, decoding took 1.1 times as
+/// long.
 inline constexpr std::size_t pair_chunks = 8;
 
 /// Template argument for any number of raw bits from 2 to 7. Other kernels are compiled for 0 and 1 raw bits.
