@@ -19,10 +19,14 @@
 #include "ecq/entropy/huffman/huffman.hpp"
 #include "ecq/entropy/raw.hpp"
 #include "ecq/entropy/tans/tans.hpp"
+#include "ecq/format/affine_uint.hpp"
 #include "ecq/format/fp8_e5m2.hpp"
 #include "ecq/format/int8.hpp"
+#include "ecq/methods/tcq_method.hpp"
 #include "ecq/quantize/absmax_search.hpp"
+#include "ecq/quantize/entrollm.hpp"
 #include "ecq/quantize/scaled_quantizer.hpp"
+#include "ecq/quantize/tcq.hpp"
 #include "support/weights.hpp"
 
 namespace {
@@ -313,6 +317,22 @@ TEST(Compressor, DegenerateMatricesRoundTrip) {
       }
     }
   }
+}
+
+// Rows without weights take no time, however many there are.
+TEST(Compressor, TakesAnyNumberOfEmptyRows) {
+  const ecq::matrix_view<const float> none(nullptr, std::size_t{1} << 60, 0);
+  EXPECT_TRUE((ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::entquant>{{.lambda = 3.0}}.compress(none)));
+  EXPECT_TRUE((ecq::compressor<ecq::int8, ecq::rans, ecq::absmax>{}.compress(none)));
+  EXPECT_TRUE((ecq::compressor<ecq::int8, ecq::rans, ecq::tcq>{{.lambda = 3.0}}.compress(none)));
+  EXPECT_TRUE((ecq::compressor<ecq::uint8, ecq::rans, ecq::entrollm>{}.compress(none)));
+}
+
+TEST(Compressor, ManyThreadsNeedLittleMemory) {
+  const std::vector<float> weights = ecq_test::gaussian(64, 64);
+  const auto packed = ecq::compressor<ecq::fp8_e4m3, ecq::rans, ecq::absmax>{}.compress(
+      ecq::cpu{.threads = ~0U}, ecq::matrix_view<const float>(weights.data(), 64, 64));
+  EXPECT_TRUE(packed) << packed.error().to_string();
 }
 
 TEST(Compressor, AllZerosCostNextToNothing) {

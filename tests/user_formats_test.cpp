@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ecq/compressor.hpp"
@@ -161,6 +164,30 @@ TYPED_TEST(UserFormat, IsRefusedWithoutItsValues) {
   for (float& value : holes.matrices[0].values) value = std::numeric_limits<float>::infinity();
   std::vector<float> weights(rows * columns);
   EXPECT_EQ(ecq::decompress(cpu{}, holes, matrix_view(weights.data(), rows, columns)).error().code(), errc::corrupt);
+}
+
+/// Codes 0 to 15 are -7.5, -6.5, ..., 7.5: no code is 0.
+struct levels_without_zero {
+  using code_type = std::uint8_t;
+  static constexpr std::string_view name = "levels_without_zero";
+  static constexpr int bits_per_code = 4;
+  static constexpr float largest = 7.5F;
+  static code_type encode(float value) noexcept {
+    return static_cast<code_type>(std::nearbyint(std::clamp(value, -largest, largest) + largest));
+  }
+  static float decode(code_type code) noexcept { return static_cast<float>(code) - largest; }
+  static bool is_finite(code_type code) noexcept { return code <= 15; }
+  code_type bits = 0;
+};
+
+TEST(UserFormats, WithoutAZeroKeepRowsOfZerosSmall) {
+  std::vector<float> weights = ecq_test::gaussian(4, 256), decoded(weights.size());
+  std::fill_n(weights.begin() + 512, 256, 0.0F);
+  const auto packed = ecq::compressor<levels_without_zero, ecq::rans, ecq::absmax>{}.compress(
+      matrix_view<const float>(weights.data(), 4, 256));
+  ASSERT_TRUE(packed) << packed.error().to_string();
+  ASSERT_TRUE(ecq::decompress(cpu{}, *packed, matrix_view(decoded.data(), 4, 256)));
+  for (std::size_t at = 512; at < 768; ++at) EXPECT_LT(std::fabs(decoded[at]), 1e-30F);
 }
 
 TEST(UserFormats, MeetTargetBitsWhereTheyAreSymmetric) {

@@ -46,10 +46,13 @@ inline void print(json answer) {
   std::cout << answer.dump(2, ' ', true, json::error_handler_t::replace) << '\n';
 }
 
-/// Returns `outcome`; its error, if any, names the file.
+/// Returns `outcome`; its error, if any, names the file, or one in it if it is a folder.
 template <class Value>
 ecq::result<Value> naming(const std::string& file, ecq::result<Value> outcome) {
-  if (outcome || outcome.error().message().find(ecq::printable(file)) != std::string::npos) return outcome;
+  const auto names = [&](std::string_view last) {
+    return outcome.error().message().find("'" + ecq::printable(file) + std::string(last)) != std::string::npos;
+  };
+  if (outcome || names("'") || names("/") || (file.ends_with('/') && names(""))) return outcome;
   return std::move(outcome).error().within("'", file, "'");
 }
 

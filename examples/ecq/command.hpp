@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -15,7 +16,6 @@
 
 #include "answer.hpp"
 #include "ecq/base/result.hpp"
-#include "ecq/io/checkpoint.hpp"
 #include "ecq/io/output_file.hpp"
 
 namespace tool {
@@ -43,13 +43,18 @@ inline void add_common_options(CLI::App& command, common_options& options) {
       ->capture_default_str();
 }
 
+/// Whether a number begins with a 0 that CLI11 would take for the sign of an octal number, unlike users.
+inline bool looks_octal(std::string_view text) {
+  return text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
+}
+
 /// Returns a validator for numbers from `low` to `high`. It rejects NaN, which CLI::Range accepts.
 inline CLI::Validator number_between(double low, double high) {
   return CLI::Validator(
       [low, high](std::string& text) {
         double value = 0;
         const bool number = CLI::detail::lexical_cast(text, value);
-        if (number && value >= low && value <= high) return std::string();
+        if (number && value >= low && value <= high && !looks_octal(text)) return std::string();
         return text + " is not a number from " + CLI::detail::to_string(low) + " to " + CLI::detail::to_string(high);
       },
       "", "");
@@ -67,23 +72,34 @@ inline CLI::Validator whole_number() {
   return CLI::Validator(
       [](std::string& text) {
         std::uint64_t value = 0;
-        return read_whole_number(text, value) ? std::string() : text + " is not a whole number below 2^64";
+        const bool read = read_whole_number(text, value) && !looks_octal(text);
+        return read ? std::string() : text + " is not a whole number below 2^64";
       },
       "", "");
+}
+
+/// Whether an input is a folder or an index.
+inline bool is_of_files(const std::filesystem::path& input) {
+  std::error_code ignored;
+  return input.extension() == ".json" || std::filesystem::is_directory(input, ignored);
 }
 
 /// Whether the output of a model is a folder: it is if the input is a folder or an index, unless the output is named
 /// like one file.
 inline bool is_for_folder(const std::filesystem::path& input, const std::filesystem::path& output) {
-  std::error_code ignored;
-  const bool of_files = input.extension() == ".json" || std::filesystem::is_directory(input, ignored);
-  return of_files && output.extension() != ".safetensors";
+  return is_of_files(input) && output.extension() != ".safetensors";
 }
 
-/// Returns a validator that rejects "-" as the name of an output.
+/// Returns a validator that rejects an empty name, as scripts give it if they forget to set a variable.
+inline CLI::Validator not_empty() {
+  return CLI::Validator([](std::string& name) { return std::string(name.empty() ? "the name is empty" : ""); }, "", "");
+}
+
+/// Returns a validator that rejects "-" and an empty name as the name of an output.
 inline CLI::Validator seekable_name() {
   return CLI::Validator(
       [](std::string& name) {
+        if (name.empty()) return std::string("the name is empty");
         if (name != "-") return std::string();
         return std::string(
             "standard output is neither seekable nor replaceable as a whole; name a file ('./-' for one named '-')");
@@ -91,12 +107,12 @@ inline CLI::Validator seekable_name() {
       "", "");
 }
 
-/// Opens the file for a picture of `model`; returns nothing if `name` is empty. Errors: those of
+/// Opens the file for a picture of the files `inputs`; returns nothing if `name` is empty. Errors: those of
 /// ecq::output_file::create and ecq::refuse_to_overwrite.
 inline ecq::result<std::optional<ecq::output_file>> open_picture(const std::string& name,
-                                                                 const ecq::checkpoint& model) {
+                                                                 std::span<const std::filesystem::path> inputs) {
   if (name.empty()) return std::optional<ecq::output_file>();
-  ECQ_CHECK(ecq::refuse_to_overwrite(name, model.inputs()));
+  ECQ_CHECK(ecq::refuse_to_overwrite(name, inputs));
   ECQ_TRY(file, ecq::output_file::create(name));
   return std::optional<ecq::output_file>(std::move(file));
 }

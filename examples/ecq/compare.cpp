@@ -471,10 +471,8 @@ tool::plot as_plot(const compare_options& given, const std::vector<row>& rows, s
 }
 
 ecq::result<void> run(const compare_options& given) {
-  ECQ_TRY(model, ecq::checkpoint::open(given.input));
-  ECQ_TRY(compressed, ecq::is_container(given.input));
-  if (compressed) return ecq::error(ecq::errc::invalid_argument, "'", given.input, "' is already compressed");
-  ECQ_TRY(picture, tool::open_picture(given.picture, model));
+  ECQ_TRY(model, ecq::open_plain(given.input));
+  ECQ_TRY(picture, tool::open_picture(given.picture, model.inputs()));
   ECQ_TRY(blocks, choose(given, model));
   std::size_t tensors = 0;
   for (const block& each : blocks) tensors += each.size();
@@ -523,9 +521,11 @@ void tool::add_compare(CLI::App& app, action& chosen) {
       ->allow_extra_args(false)
       ->check(CLI::IsMember(all_methods))
       ->capture_default_str();
-  command->add_option("--tensor", given->tensor,
-                      "Only tensors whose names match this pattern (* and ?); by default all tensors that 'ecq "
-                      "compress' would compress");
+  command
+      ->add_option("--tensor", given->tensor,
+                   "Only tensors whose names match this pattern (* and ?); by default all tensors that 'ecq "
+                   "compress' would compress")
+      ->check(not_empty());
   command->add_option("--svg", given->picture, "Write the rate-distortion plot to this file")->check(seekable_name());
   command
       ->add_option("--max-weights", given->max_weights,

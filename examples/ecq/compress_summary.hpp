@@ -69,7 +69,7 @@ inline std::string summary(const compress_arguments& given, const ecq::compress_
                      about_exceptions(report, is_for_folder(given.input, given.output)) + "  bits per weight  " +
                      decimal(report.bits_per_weight, 3) + " including scales, excluding the file's header (entropy " +
                      decimal(report.entropy, 3);
-  if (given.is_entrollm()) text += "; of all codes together " + decimal(report.joint_entropy, 3);
+  if (report.joint_entropy > 0) text += "; of all codes together " + decimal(report.joint_entropy, 3);
   text += ")\n  file             " + bytes(report.input_bytes) + " -> " + bytes(report.file_bytes) + " (" +
           decimal(share, 1) + " %)\n";
   if (!given.lossless && !given.is_entrollm()) {
@@ -97,7 +97,7 @@ inline json summary_json(const compress_arguments& given, const ecq::compress_re
   totals["non_finite"] = report.non_finite;
   totals["unmatched"] = report.unmatched;
   totals["without_effect"] = report.without_effect;
-  if (given.is_entrollm()) totals["joint_entropy"] = report.joint_entropy;
+  if (report.joint_entropy > 0) totals["joint_entropy"] = report.joint_entropy;
   totals["seconds"] = seconds;
   totals["megabytes_per_second"] = megabytes_per_second(report, seconds);
   return {{"input", given.input},

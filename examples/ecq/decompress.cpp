@@ -20,8 +20,7 @@ struct decompress_options : tool::common_options {
 ecq::result<void> run(const decompress_options& given) {
   ecq::decompress_options how;
   if (!given.type.empty()) how.type = given.type == "bf16" ? ecq::dtype::bf16 : ecq::dtype::fp32;
-  std::error_code ignored;
-  if (std::filesystem::is_directory(given.input, ignored) && !tool::is_for_folder(given.input, given.output)) {
+  if (tool::is_of_files(given.input) && !tool::is_for_folder(given.input, given.output)) {
     return ecq::error(ecq::errc::invalid_argument, "the output for a folder must be a folder, but '", given.output,
                       "' is named like a file");
   }

@@ -2,6 +2,7 @@
 
 #include "ecq/checkpoint/inspect_checkpoint.hpp"
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "command.hpp"
 #include "ecq/checkpoint/inspect_exponents.hpp"
+#include "ecq/io/model_files.hpp"
 #include "ecq/io/output_file.hpp"
 #include "plot_svg.hpp"
 #include "progress_bar.hpp"
@@ -89,8 +91,10 @@ tool::plot as_plot(const inspect_options& given, const ecq::exponent_report& rep
 ecq::result<void> run_exponents(const inspect_options& given) {
   std::optional<ecq::output_file> picture;
   {
-    ECQ_TRY(model, ecq::checkpoint::open(given.input));
-    ECQ_TRY(opened, tool::open_picture(given.picture, model));
+    ECQ_TRY(files, ecq::model_files::of(given.input));
+    std::vector<std::filesystem::path> inputs;
+    for (const auto& name : files.names()) inputs.push_back(files.folder / name);
+    ECQ_TRY(opened, tool::open_picture(given.picture, inputs));
     picture = std::move(opened);
   }
   tool::progress_bar bar(given.quiet);

@@ -81,7 +81,8 @@ inline std::string dimensions(std::span<const std::uint64_t> shape) {
 
 /// Returns the last part of a path, printable, and shortened if it is long.
 inline std::string short_name(const std::filesystem::path& path) {
-  std::string name = printable(path.filename().string());
+  const std::filesystem::path whole = path.has_filename() ? path : path.parent_path();  // of a folder named 'folder/'
+  std::string name = printable(whole.filename().string());
   if (display_width(name) <= 40) return name;
   std::size_t end = 37;
   while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xc0U) == 0x80U) --end;  // not within a code point

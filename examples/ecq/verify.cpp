@@ -100,9 +100,11 @@ void tool::add_verify(CLI::App& app, action& chosen) {
   CLI::App* command =
       app.add_subcommand("verify", "Verify all checksums, and measure the distortion against the original");
   command->add_option("IN", given->input, "Compressed checkpoint")->required();
-  command->add_option("--against", given->original,
-                      "Original checkpoint: measure the distortion of each tensor as 'ecq decompress' would write it. "
-                      "NaN and infinity in the original are errors");
+  command
+      ->add_option("--against", given->original,
+                   "Original checkpoint: measure the distortion of each tensor as 'ecq decompress' would write it. "
+                   "NaN and infinity in the original are errors")
+      ->check(not_empty());
   add_common_options(*command, *given);
   command->final_callback([given, &chosen] { chosen = [given] { return run(*given); }; });
 }

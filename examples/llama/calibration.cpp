@@ -113,11 +113,11 @@ ecq::result<std::vector<matrix_sensitivity>> calibrate(
   const std::size_t of_layer = config.mixture.matrices();
   std::vector<bool> used(config.layers * of_layer);
   for (std::size_t at = 0; at < used.size(); ++at) used[at] = at % of_layer < attention_projections;
-  pass.observe_down([&](std::size_t layer, std::size_t expert, const auto&, const auto&) {
+  const forward_pass::down_observer note_use = [&](std::size_t layer, std::size_t expert, const auto&, const auto&) {
     for (const projection which : {projection::gate, projection::up, projection::down}) {
       used[layer * of_layer + matrix_index(which, expert)] = true;
     }
-  });
+  };
   kv_cache cache(config);
   for (std::size_t layer = 0; layer < config.layers; ++layer) {
     ECQ_TRY(matrices, from.layers().layer(layer));
@@ -135,7 +135,9 @@ ecq::result<std::vector<matrix_sensitivity>> calibrate(
     std::size_t predictions = 0;
     for (std::size_t text = 0; text < texts.size(); ++text) {
       if (progress) progress("measuring", layer * texts.size() + text, config.layers * texts.size());
+      pass.observe_down(note_use);  // of the original: with a replaced matrix, tokens may choose other experts
       ECQ_TRY(logits, logits_of(pass, cache, texts[text]));
+      pass.observe_down({});
       const std::vector<float> expected(logits.data(), logits.data() + logits.size());
       std::vector<double> divergences(logits.rows());
       for (std::size_t index = 0; index < matrices.size(); ++index) {

@@ -37,9 +37,26 @@ std::string with_quoted_words(std::string_view text) {
   return quoted;
 }
 
+/// Whether arrays and objects lie deeper in each other than any config has them. Copying and printing of JSON recurse.
+bool is_too_deep(std::string_view text) {
+  constexpr std::size_t deepest = 64;
+  std::size_t depth = 0;
+  bool in_string = false;
+  for (std::size_t at = 0; at < text.size() && depth <= deepest; ++at) {
+    const char next = text[at];
+    if (next == '"') in_string = !in_string;
+    if (in_string && next == '\\') ++at;
+    if (in_string) continue;
+    if (next == '[' || next == '{') ++depth;
+    if ((next == ']' || next == '}') && depth > 0) --depth;
+  }
+  return depth > deepest;
+}
+
 }  // namespace
 
 ecq::result<json> parse_json_object(std::string_view text) {
+  if (is_too_deep(text)) return ecq::error(ecq::errc::corrupt, "is JSON nested more than 64 levels deep");
   json parsed = json::parse(text, nullptr, false);
   if (parsed.is_discarded()) parsed = json::parse(with_quoted_words(text), nullptr, false);
   if (parsed.is_discarded()) return ecq::error(ecq::errc::corrupt, "is not JSON");

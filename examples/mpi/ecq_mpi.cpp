@@ -75,6 +75,7 @@ class processes {
       report.bits_per_weight = 8.0 * static_cast<double>(report.compressed_bytes) / static_cast<double>(report.weights);
       report.entropy = entropy_bits / static_cast<double>(report.weights);
     }
+    if (count_ > 1) report.joint_entropy = 0;  // no process has seen all codes
     return tensors;
   }
 
@@ -104,7 +105,8 @@ ecq::result<void> run(const tool::compress_arguments& given, const processes& al
     checked =
         ecq::error(ecq::errc::invalid_argument, "ecq-mpi needs a folder or index as input and a folder as output");
   }
-  if (!checked) return checked.error();
+  // A process may lack a file that the others have: none of them must wait for it.
+  ECQ_CHECK(all.agree(checked ? ecq::result<ecq::part_size>(ecq::part_size{}) : checked.error()));
   ecq::compress_options how = std::move(*checked);
   how.part = all.part();
   how.agree = [&](const ecq::result<ecq::part_size>& mine) { return all.agree(mine); };
@@ -145,7 +147,9 @@ int run(int argc, char** argv, const processes& all) {
     if (all.first()) app.exit(asked);
     return 0;
   } catch (const CLI::ParseError& wrong) {
-    return complain(tool::explanation(app, wrong), wrong_usage);
+    // A file that options name may be missing for some processes only.
+    const ecq::error explained(ecq::errc::invalid_argument, tool::explanation(app, wrong));
+    return complain(all.agree(explained).error().message(), wrong_usage);
   }
   const ecq::result<void> outcome = run(*given, all);
   if (!outcome) return complain(outcome.error().to_string(), failed);

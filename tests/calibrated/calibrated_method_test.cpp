@@ -70,6 +70,7 @@ class network_pass final : public ecq::calibration_pass {
   int restarts = 0;
   std::vector<std::string> order{"inner", "outer"};
   std::string beside_first;  ///< name of another matrix with the first input
+  bool loses_moments = false;
 
   ecq::result<void> restart() override {
     ++restarts;
@@ -90,7 +91,9 @@ class network_pass final : public ecq::calibration_pass {
     const floats seen = at_ == 1 ? x : network::hidden(x, inner_);
     const floats original = at_ == 1 ? x : network::hidden(x, network::map(of_.inner, width));
     ECQ_CHECK(sums.add({}, {seen.data(), tokens, width}, {original.data(), tokens, width}));
-    return std::move(sums).finish({});
+    auto made = std::move(sums).finish({});
+    if (made && loses_moments) made->second.resize(10);
+    return made;
   }
 
   ecq::result<void> replace(const std::string& name, matrix_view<const float> weights) override {
@@ -276,6 +279,13 @@ TEST_F(CalibratedMethod, RefusesWhatMakesNoSense) {
   const named_weights narrow{"inner", matrix_view<const float>(net.inner.data(), width, width / 2)};
   refused({.pass = pass, .lambda = 1.0}, {narrow}, errc::invalid_argument, "tensor 'inner': inputs have 128 columns");
   refused({.pass = pass, .lambda = 1.0, .state_bits = 6}, matrices, errc::invalid_argument, "2^6 states");
+  refused({.pass = pass, .lambda = 1e31}, matrices, errc::invalid_argument, "not from 0 to 1e30");
+  pass->loses_moments = true;
+  for (const std::optional<unsigned> states : {std::optional<unsigned>(), std::optional<unsigned>(4)}) {
+    refused({.pass = pass, .lambda = 1.0, .state_bits = states}, matrices, errc::invalid_argument,
+            "10 second and 16384 cross moments do not fit 128 columns");
+  }
+  pass->loses_moments = false;
   pass->order = {"inner", "inner"};
   refused({.pass = pass, .lambda = 1.0}, matrices, errc::invalid_argument, "calibration named tensor 'inner' twice");
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -146,12 +147,15 @@ TEST(ModelConfig, LosesNoMarkThatIsNotOurs) {
 
 TEST(ModelConfig, IsCopiedWhateverItIs) {
   const ecq_test::temporary_folder from, to;
-  EXPECT_FALSE(ecq::copy_config(from.path(), to.path(), ecq::without_quantization_config));
+  EXPECT_FALSE(ecq::copy_of_config(from.path(), to.path(), ecq::without_quantization_config));
   EXPECT_EQ(to.count(), 0U);
   for (const std::string text : {"", "no JSON", R"({"quantization_config": {}})"}) {
     ecq_test::write_file(from / "config.json", text);
-    const auto copied = ecq::copy_config(from.path(), to.path(), ecq::without_quantization_config);
+    std::filesystem::remove(to / "config.json");
+    auto copied = ecq::copy_of_config(from.path(), to.path(), ecq::without_quantization_config);
     ASSERT_TRUE(copied) << text << copied.error().to_string();
+    EXPECT_EQ(to.count(), 1U);  // under another name
+    ASSERT_TRUE(copied->commit());
     EXPECT_EQ(ecq_test::read_file(to / "config.json"), text.starts_with('{') ? "{}" : text);
   }
 }

@@ -217,6 +217,20 @@ TEST_F(EcqLlama, RefusesToMakeModelsThatItCompares) {
                     1, "is already compressed"));
 }
 
+TEST_F(EcqLlama, ReplacesNoFileThatItReads) {
+  tool_test::write_text(path("model/generation_config.json"), "{}");
+  for (const std::string name : {"config.json", "generation_config.json"}) {
+    EXPECT_TRUE(fails(llama({"super-weights", path("model"), "-o", path("model/" + name)}), 1, name + "'")) << name;
+    EXPECT_NE(tool_test::read_text(path("model/" + name)).find('{'), std::string::npos);
+  }
+}
+
+TEST_F(EcqLlama, CompressesFoldersAlone) {
+  EXPECT_TRUE(fails(llama({"compress", path("model/model.safetensors"), "-o", path("made")}), 1,
+                    "name the folder of the model, whose other files belong to the result"));
+  EXPECT_FALSE(std::filesystem::exists(path("made")));
+}
+
 TEST_F(EcqLlama, RunsAMixtureOfExperts) {
   tiny_model experts;
   experts.become("MixtralForCausalLM");

@@ -29,6 +29,12 @@ json with(json changes, const char* name, const json& value) {
   return changes;
 }
 
+TEST(ModelConfig, MayNotBeNestedWithoutEnd) {
+  const std::string deep = R"({"eos_token_id": )" + std::string(100000, '[') + std::string(100000, ']') + "}";
+  EXPECT_EQ(llama::parse_json_object(deep).error().to_string(), "corrupt: is JSON nested more than 64 levels deep");
+  EXPECT_TRUE(llama::parse_json_object(R"({"a": "[[[", "b": [[[]]], "c": "\\"})"));
+}
+
 TEST(LlamaConfig, GivesShapeAndConstants) {
   json from = json::parse(tiny_model().config_text());
   from["bos_token_id"] = 3;

@@ -590,6 +590,23 @@ TEST(IntegerProducts, StandBesideOthersInOnePlan) {
   }
 }
 
+// An exact weight may differ from the weight of its code by more than FP32 holds, in files that no writer makes.
+TEST(IntegerProducts, TakeExactWeightsFarFromTheirCodes) {
+  known_block of = coded(dtype::int8, {{4, 128, 1, 128}});
+  ecq::packed_matrix& matrix = of.block.matrices[0];
+  std::ranges::fill(matrix.scales, ecq::bf16(1e36F));
+  matrix.exact = {{5, of.codes[5] < 128 ? -3.4e38F : 3.4e38F}};
+  const auto plan = matmul_plan::of(cpu{}, of.block);
+  ASSERT_TRUE(plan) << plan.error().to_string();
+  const std::vector<float> x(128, 0x1p-40F);
+  for (const instruction_set isa : every_set) {
+    std::vector<float> y(4), exact(4);
+    ASSERT_TRUE(ecq::matmul(cpu{.isa = isa}, *plan, x, y, int8_activations));
+    ASSERT_TRUE(ecq::matmul(cpu{.isa = isa}, *plan, x, exact));
+    for (std::size_t row = 0; row < 4; ++row) EXPECT_NEAR(y[row], exact[row], 1e-5F * 3.4e38F * 0x1p-40F) << row;
+  }
+}
+
 TEST(IntegerProducts, RefuseWhatDoesNotFit) {
   known_block of = coded(dtype::uint4, {{6, 70, 1, 70}});
   const auto plan = matmul_plan::of(cpu{}, of.block);

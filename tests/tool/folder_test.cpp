@@ -107,6 +107,67 @@ TEST_F(FolderTool, TakesAnIndexWithoutItsFolder) {
   ask({"compress", shard, "-o", "shard.ecq.safetensors", "--lossless"});
 }
 
+// A folder takes the place of a file that is copied, so that the copy fails.
+TEST_F(FolderTool, KeepsAnEarlierResultIfACopyFails) {
+  const std::string model = model_folder(), packed = path("packed"), plain = path("plain");
+  ask({"compress", model, "-o", packed, "--bits", "4"});
+  ask({"decompress", packed, "-o", plain});
+  const std::string good = read_text(packed + "/model.safetensors");
+  write_text(model + "/vocab.txt", "one more file");
+  std::filesystem::create_directories(packed + "/vocab.txt");
+  tool_test::expect_failure(run({"compress", model, "-o", packed, "--bits", "2"}), 1, {"vocab.txt"});
+  EXPECT_TRUE(read_text(packed + "/model.safetensors") == good);
+  std::filesystem::remove(packed + "/vocab.txt");
+  write_text(packed + "/vocab.txt", "one more file");
+  std::filesystem::create_directories(plain + "/vocab.txt");
+  const auto written = std::filesystem::last_write_time(plain + "/model.safetensors");
+  tool_test::expect_failure(run({"decompress", packed, "-o", plain}), 1, {"vocab.txt"});
+  EXPECT_EQ(std::filesystem::last_write_time(plain + "/model.safetensors"), written);
+}
+
+TEST_F(FolderTool, ReplacesNoFileOfItsInputThroughALink) {
+  const std::string model = model_folder(), packed = path("packed");
+  for (const std::string name : {"config.json", "tokenizer/vocab.txt"}) {
+    std::filesystem::remove_all(packed);
+    std::filesystem::create_directories(packed);
+    std::filesystem::create_symlink(model + "/" + name, packed + "/config.json");
+    const std::string before = read_text(model + "/" + name);
+    tool_test::expect_failure(run({"compress", model, "-o", packed, "--bits", "3"}), 1, {"would replace the input"});
+    EXPECT_EQ(read_text(model + "/" + name), before);
+  }
+  std::filesystem::remove_all(packed);
+  ask({"compress", model, "-o", packed, "--bits", "3"});
+  std::filesystem::create_directories(path("plain"));
+  std::filesystem::create_symlink(packed + "/config.json", path("plain/config.json"));
+  const std::string marked = read_text(packed + "/config.json");
+  tool_test::expect_failure(run({"decompress", packed, "-o", path("plain")}), 1, {"would replace the input"});
+  EXPECT_EQ(read_text(packed + "/config.json"), marked);
+}
+
+TEST_F(FolderTool, ComparesItsIndexWithItsFiles) {
+  const std::string model = model_folder(), packed = path("packed"), index = packed + "/model.safetensors.index.json";
+  ask({"compress", model, "-o", packed, "--bits", "3", "--max-shard-size", "100KB"});
+  EXPECT_GT(ask({"inspect", packed, "--exponents"})["tensors"].size(), 0U);
+  tool_test::expect_failure(run({"compare", packed}), 1, {"is already compressed"});
+  tool_test::expect_failure(run({"decompress", index, "-o", path("one.safetensors")}), 1, {"must be a folder"});
+  const json right = json::parse(read_text(index));
+  const std::string norm = "model.norm.weight", query = "model.layers.0.self_attn.q_proj.weight";
+  for (int way = 0; way < 3; ++way) {
+    json wrong = right;
+    if (way == 0) std::swap(wrong["weight_map"][norm], wrong["weight_map"][query]);
+    if (way == 1) wrong["weight_map"].erase(norm);
+    if (way == 2) wrong["weight_map"]["absent"] = wrong["weight_map"][norm];
+    write_text(index, wrong.dump());
+    for (const std::vector<std::string>& call : {std::vector<std::string>{"verify", packed},
+                                                 {"inspect", packed},
+                                                 {"decompress", packed, "-o", path("plain")}}) {
+      tool_test::expect_failure(run(call), 1, {"corrupt", "index.json"});
+    }
+    EXPECT_FALSE(std::filesystem::exists(path("plain")));
+  }
+  EXPECT_EQ(run({"verify", packed, "--against", ""}).exit_code, 2);
+}
+
 TEST_F(FolderTool, PartsShareALambda) {
   const std::string model = model_folder(), parts = path("parts"), whole = path("whole");
   const json found = ask({"lambda", model, "--bits", "3"});

@@ -48,11 +48,15 @@ ecq::result<void> calibrate(const calibrate_arguments& given) {
     shown.add({name, tool::significant(one.relative_error, 3), tool::significant(one.divergence, 3),
                tool::significant(one.sensitivity, 3)});
   }
+  // Routers that have nearly as many rows as columns are compressed like other matrices.
+  for (std::size_t layer = 0; model.config().mixture.experts != 0 && layer < model.config().layers; ++layer) {
+    content[llama::router_name(model.config().mixture, layer)] = 1;
+  }
   ECQ_CHECK(tool::commit(list, content.dump() + "\n"));
   if (given.common.as_json) {
     tool::print({{"model", given.path}, {"tensors", details}, {"seconds", seconds}});
   } else if (!given.common.quiet) {
-    std::cout << shown << given.output << ": sensitivities of " << measured.size() << " tensors, in "
+    std::cout << shown << tool::printable(given.output) << ": sensitivities of " << measured.size() << " tensors, in "
               << tool::duration(seconds) << '\n';
   }
   return {};

@@ -223,6 +223,9 @@ ecq::result<void> compare(const compare_arguments& given) {
   ECQ_CHECK(tool::naming(given.file, llama::text_windows::of(original.config(), tokens, given.how)));
   if (!given.bits.empty()) {
     ECQ_CHECK(check_plain(given.path));
+    ECQ_TRY(files, ecq::model_files::of(given.path));
+    ECQ_CHECK(ecq::check_apart(files.folder, given.folder));
+    ECQ_CHECK(sensitivities_of(given.sensitivities));
     std::error_code failed;
     std::filesystem::create_directories(given.folder, failed);
     if (failed) return ecq::error(ecq::errc::io_error, ecq::detail::quoted(given.folder), ": ", failed.message());

@@ -15,8 +15,10 @@ namespace llama_tool {
 ecq::result<void> compress(const compress_arguments& given) {
   const auto start = std::chrono::steady_clock::now();
   // Checked before the model writes texts, which takes a while.
-  ECQ_TRY(files, ecq::model_files::of(given.path));
+  ECQ_CHECK(check_plain(given.path));
+  ECQ_TRY(files, ecq::model_files::with_others(given.path));
   ECQ_CHECK(ecq::check_apart(files.folder, given.output));
+  ECQ_CHECK(ecq::check_output_folder(given.output, files.names(), {}));
   ECQ_TRY(model, feedback::open(given));
   ECQ_TRY(report, model->compress(given.output, given.bits, given.states));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

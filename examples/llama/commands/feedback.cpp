@@ -18,8 +18,12 @@
 namespace llama_tool {
 
 ecq::result<void> check_plain(const std::string& path) {
-  ECQ_TRY(files, ecq::model_files::of(path));
-  ECQ_TRY(compressed, ecq::is_container(files.folder));
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored) && !path.ends_with(".json")) {
+    return ecq::error(ecq::errc::invalid_argument, ecq::detail::quoted(path),
+                      ": name the folder of the model, whose other files belong to the result");
+  }
+  ECQ_TRY(compressed, ecq::is_container(std::filesystem::path(path)));
   if (!compressed) return {};
   return ecq::error(ecq::errc::invalid_argument, ecq::detail::quoted(path), " is already compressed");
 }
@@ -57,6 +61,10 @@ ecq::result<ecq::compress_report> feedback::compress(const std::string& output, 
   ecq::compress_options options;
   options.method = ecq::any_method(llama::int8_feedback(pass_, bits, given_.correction, states));
   options.sensitivities = sensitivities_;
+  const llama::model_config& config = model_.config();
+  for (std::size_t layer = 0; config.mixture.experts != 0 && layer < config.layers; ++layer) {
+    options.selection.exclude.push_back(llama::router_name(config.mixture, layer));  // of any shape
+  }
   options.other_inputs = given_.other_inputs();
   tool::progress_bar bar(given_.common.quiet);
   return tool::naming(given_.path, ecq::compress_folder(pool_.backend(), given_.path, output, options, bar.callback()));

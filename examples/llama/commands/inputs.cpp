@@ -75,7 +75,8 @@ ecq::result<ecq::output_file> open_output(std::span<const std::string> paths, co
   std::vector<std::filesystem::path> inputs(others.begin(), others.end());
   for (const std::string& path : paths) {
     ECQ_TRY(files, ecq::model_files::of(path));
-    for (const char* const name : {"config.json", "tokenizer.json"}) inputs.push_back(files.folder / name);
+    for (const char* const name : {"config.json", "generation_config.json", "tokenizer.json"})
+      inputs.push_back(files.folder / name);
     if (!files.index.empty()) inputs.push_back(files.folder / files.index);
     for (const auto& shard : files.shards) inputs.push_back(files.folder / shard);
   }

@@ -15,6 +15,7 @@ ECQ_INLINE result<weight_error> measure_unbiased_error(const cpu& backend, weigh
     return error(errc::invalid_argument, "original is ", original.rows(), " x ", original.columns(),
                  ", reconstructed is ", reconstructed.rows(), " x ", reconstructed.columns());
   }
+  if (original.empty()) return weight_error();  // however many rows there are
   std::vector<weight_error> rows(original.rows());
   ECQ_CHECK(parallel_for(backend, rows.size(), [&](std::size_t row) -> result<void> {
     std::vector<float> before(original.columns()), after(original.columns());

@@ -2,6 +2,7 @@
 /// \file
 /// A loop that makes items in parallel and puts them together in order.
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstddef>
 #include <memory>
@@ -20,7 +21,7 @@ namespace ecq {
 /// throw std::bad_alloc, which becomes errc::out_of_memory.
 template <class Item, class Make, class Take>
 result<void> parallel_in_order(const cpu& backend, std::size_t count, const Make& make, const Take& take) {
-  const std::size_t window = 2 * std::size_t{backend.thread_count()};
+  const std::size_t window = 2 * (std::min)(std::size_t{backend.thread_count()}, (std::max)(count, std::size_t{1}));
   std::vector<std::unique_ptr<Item>> made(window);  // by index modulo window
   std::vector<std::unique_ptr<Item>> spare;         // the last one is the most likely to be in a cache
   spare.reserve(window);

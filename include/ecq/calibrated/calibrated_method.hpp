@@ -156,6 +156,7 @@ class calibrated_codes {
     const double share = options_.state_bits ? trellis_feedback::damping_share : 1;
     how.damping = (std::max)(how.damping, share * step_by_rms{*lambda_}.damping());
     if (options_.state_bits) {
+      ECQ_CHECK(moments.check(backend));
       const trellis_order order(moments.width, phase);
       moments = in_order(std::move(moments), order.columns());
     }
@@ -272,8 +273,8 @@ class calibrated_method final : public compression_method {
     if (options_.target_bits.has_value() == options_.lambda.has_value()) {
       return error(errc::invalid_argument, "calibration needs either target bits or a lambda");
     }
-    if (options_.lambda && !(*options_.lambda >= 0)) {
-      return error(errc::invalid_argument, "lambda is ", *options_.lambda, ", not a number of at least 0");
+    if (options_.lambda && !(*options_.lambda >= 0 && *options_.lambda <= 1e30)) {
+      return error(errc::invalid_argument, "lambda is ", *options_.lambda, ", not from 0 to 1e30");
     }
     if (options_.state_bits && !std::is_same_v<Format, int8>) {
       return error(errc::invalid_argument, "calibration: codes on a trellis must be int8, not ", Format::name);

@@ -42,7 +42,7 @@ namespace detail {
 
 /// Writes an index of the plan's files. Tools read from it the size of all tensors, which is the size after decoding:
 /// weights that were quantised before then have two bytes each.
-ECQ_INLINE result<void> write_index(const model_selection& selection, const std::filesystem::path& out) {
+ECQ_INLINE result<output_file> write_index(const model_selection& selection, const std::filesystem::path& out) {
   std::uint64_t total = 0;
   for (const tensor_entry* tensor : selection.kept()) total += tensor->size_bytes();
   for (const selected_block& block : selection.blocks()) {
@@ -64,7 +64,8 @@ ECQ_INLINE result<void> write_index(const model_selection& selection, const std:
   const std::string text = text_of("{\"metadata\":{\"total_size\":", total, "},\"weight_map\":{", map, "}}\n");
   ECQ_TRY(index, output_file::create(out / selection.files().index()));
   ECQ_CHECK(index.append(std::as_bytes(std::span(text))));
-  return index.commit();
+  ECQ_CHECK(index.flush());
+  return std::move(index);
 }
 
 /// Whether each file has the same tensors as in the model, so that the model's index still fits.
@@ -87,16 +88,19 @@ ECQ_INLINE result<std::string> marked_as_unpacked(std::string_view config) {
   return marked_as_compressed(plain);
 }
 
-/// Writes all files except the shards. Makes a new index if tensors are in other files or gone. Scales that were
-/// applied are gone: they leave the index, and their description leaves config.json.
-ECQ_INLINE result<void> write_others(const model_files& files, const std::filesystem::path& out,
-                                     const model_selection& selection) {
+/// Writes all files except the shards, the index last; they have their names once they are committed. Makes a new index
+/// if tensors are in other files or gone. Scales that were applied are gone: they leave the index, and their
+/// description leaves config.json.
+ECQ_INLINE result<std::vector<output_file>> write_others(const model_files& files, const std::filesystem::path& out,
+                                                         const model_selection& selection) {
   model_files copied = files;
   const bool same_tensors = has_same_tensors(selection);
   if (!same_tensors) copied.index.clear();
-  ECQ_CHECK(copy_others(copied, out, selection.has_unpacked() ? marked_as_unpacked : marked_as_compressed));
-  if (same_tensors || selection.files().index().empty()) return {};
-  return write_index(selection, out);
+  ECQ_TRY(written, copies_of_others(copied, out, selection.has_unpacked() ? marked_as_unpacked : marked_as_compressed));
+  if (same_tensors || selection.files().index().empty()) return std::move(written);
+  ECQ_TRY(index, write_index(selection, out));
+  written.push_back(std::move(index));
+  return std::move(written);
 }
 
 /// The methods that the options name.
@@ -123,13 +127,19 @@ class folder_compression {
   result<compress_report> run() {
     ECQ_CHECK(agree_on(options_.agree, or_out_of_memory("a sample of the weights", [&] { return prepare(); })));
     ECQ_CHECK(compressor_->write(outs_));
-    const finishing_output finishing;
+    auto others = or_out_of_memory("an index", [&]() -> result<std::vector<output_file>> {
+      if (options_.part.index != 0) return std::vector<output_file>();
+      return write_others(*files_, out_, compressor_->selection());
+    });
+    ECQ_CHECK(agree_on(options_.agree, others ? result<void>() : result<void>(others.error())));
+    const finishing_output finishing;  // all files get their names together
     auto report = or_out_of_memory("a report", [&] { return compressor_->commit(); });
     ECQ_CHECK(agree_on(options_.agree, report ? result<void>() : result<void>(report.error())));
     const auto finish = [&]() -> result<void> {
-      return options_.part.index == 0 ? write_others(*files_, out_, compressor_->selection()) : result<void>();
+      for (output_file& other : *others) ECQ_CHECK(other.commit());
+      return {};
     };
-    ECQ_CHECK(agree_on(options_.agree, or_out_of_memory("an index", finish)));
+    ECQ_CHECK(agree_on(options_.agree, finish()));
     return report;
   }
 
@@ -139,7 +149,7 @@ class folder_compression {
     methods_ = std::move(methods);
     ECQ_TRY(model, open_plain(in_));
     model_.emplace(std::move(model));
-    ECQ_TRY(files, model_files::of(in_));
+    ECQ_TRY(files, model_files::with_others(in_));
     files_.emplace(std::move(files));
     ECQ_CHECK(check_apart(files_->folder, out_));
     const folder_part& part = options_.part;
@@ -153,6 +163,7 @@ class folder_compression {
     ECQ_CHECK(compressor_->select(*methods_.method, *methods_.fallback, &*files_));
     for (const auto& name : compressor_->outputs()) outs_.push_back(out_ / name);
     std::vector<std::filesystem::path> inputs = model_->inputs();
+    for (const auto& other : files_->others) inputs.push_back(files_->folder / other);
     inputs.insert(inputs.end(), options_.other_inputs.begin(), options_.other_inputs.end());
     ECQ_CHECK(check_output_folder(out_, names_written(*files_, compressor_->selection()), inputs));
     const tensor_names names = names_in(*model_);

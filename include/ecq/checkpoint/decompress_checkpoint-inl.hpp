@@ -327,11 +327,15 @@ ECQ_INLINE result<decompress_report> decompress_folder(const cpu& backend, const
                                                        const progress_callback& report_progress) {
   ECQ_CHECK(detail::check_output_type(options));
   return detail::or_out_of_memory("a few million weights", [&]() -> result<decompress_report> {
-    ECQ_TRY(files, model_files::of(in));
+    ECQ_TRY(files, model_files::with_others(in));
     ECQ_CHECK(check_apart(files.folder, out));
-    ECQ_CHECK(check_output_folder(out, files.names(), {}));
-    for (const auto& shard : files.shards) {  // before any is written
+    std::vector<std::filesystem::path> inputs;
+    for (const auto& name : files.names()) inputs.push_back(files.folder / name);
+    ECQ_CHECK(check_output_folder(out, files.names(), inputs));
+    for (std::size_t index = 0; index < files.shards.size(); ++index) {  // before any is written
+      const auto& shard = files.shards[index];
       ECQ_TRY(container, container_reader::open(files.folder / shard));
+      ECQ_CHECK(detail::check_index(files, index, container));
       ECQ_CHECK(detail::check_replaced(out / shard, false, detail::names_in(container)));
       ECQ_CHECK(detail::check_same_weights(backend, container, options, out / shard));
     }
@@ -352,9 +356,10 @@ ECQ_INLINE result<decompress_report> decompress_folder(const cpu& backend, const
       all.passed_through += part.passed_through;
       all.same_header = all.same_header && part.same_header;
     }
+    ECQ_TRY(others, copies_of_others(files, out, without_mark));
     const finishing_output finishing;  // all files get their names together
     for (safetensors_writer& writer : written) ECQ_CHECK(writer.commit());
-    ECQ_CHECK(copy_others(files, out, without_mark));
+    for (output_file& other : others) ECQ_CHECK(other.commit());
     return all;
   });
 }

@@ -52,11 +52,32 @@ ECQ_INLINE error container_reader::changed(std::string_view what) const {
 ECQ_INLINE result<std::vector<container_reader>> open_containers(const std::filesystem::path& path) {
   ECQ_TRY(files, model_files::of(path));
   std::vector<container_reader> containers;
-  for (const auto& shard : files.shards) {
-    ECQ_TRY(opened, container_reader::open(files.folder / shard));
+  for (std::size_t index = 0; index < files.shards.size(); ++index) {
+    ECQ_TRY(opened, container_reader::open(files.folder / files.shards[index]));
+    ECQ_CHECK(detail::check_index(files, index, opened));
     containers.push_back(std::move(opened));
   }
   return containers;
+}
+
+ECQ_INLINE result<void> detail::check_index(const model_files& files, std::size_t shard,
+                                            const container_reader& container) {
+  if (files.index.empty()) return {};
+  std::vector<std::string_view> there;
+  for (const block_description& block : container.blocks()) {
+    for (const packed_matrix& matrix : block.matrices) there.push_back(matrix.name);
+  }
+  for (const tensor_entry& tensor : container.passed_through()) there.push_back(tensor.name);
+  std::sort(there.begin(), there.end());
+  const std::vector<std::string>& listed = files.tensors[shard];
+  const auto [missing, extra] = std::mismatch(listed.begin(), listed.end(), there.begin(), there.end());
+  const std::string label = quoted(files.folder / files.index);
+  if (missing != listed.end() && (extra == there.end() || *missing < *extra)) {
+    return error(errc::corrupt, label, ": tensor '", *missing, "' is not in ", quoted(container.path()));
+  }
+  if (extra == there.end()) return {};
+  return error(errc::corrupt, quoted(container.path()), ": tensor '", *extra, "' is not listed for this file in ",
+               label);
 }
 
 ECQ_INLINE result<checkpoint> open_plain(const std::filesystem::path& path) {

@@ -104,8 +104,17 @@ class container_reader {
 };
 
 /// Opens the container at `path`, or all containers of the model if that is a folder or an index. Errors: those of
-/// container_reader::open and model_files::of.
+/// container_reader::open and model_files::of; errc::corrupt, naming a tensor, if the index lists other tensors for a
+/// file than the file has.
 result<std::vector<container_reader>> open_containers(const std::filesystem::path& path);
+
+namespace detail {
+
+/// Fails with errc::corrupt unless `container`, which is shard number `shard`, has the tensors that the index lists for
+/// it. Without an index, it may have any.
+result<void> check_index(const model_files& files, std::size_t shard, const container_reader& container);
+
+}  // namespace detail
 
 /// Opens the model at `path` (checkpoint::open). Fails with errc::invalid_argument if it is compressed.
 result<checkpoint> open_plain(const std::filesystem::path& path);

@@ -24,7 +24,6 @@
 #include "ecq/format/weights_view.hpp"
 #include "ecq/io/checkpoint.hpp"
 #include "ecq/io/file_kinds.hpp"
-#include "ecq/io/folder_of.hpp"
 #include "ecq/io/json.hpp"
 #include "ecq/io/limits.hpp"
 #include "ecq/io/safetensors.hpp"
@@ -37,7 +36,7 @@ ECQ_INLINE const tensor_entry* checkpoint::find(std::string_view name) const noe
 }
 
 ECQ_INLINE std::filesystem::path checkpoint::folder() const {
-  return detail::folder_of(index_path_.empty() ? shards_.front().path() : index_path_);
+  return (index_path_.empty() ? shards_.front().path() : index_path_).parent_path();
 }
 
 ECQ_INLINE std::vector<std::filesystem::path> checkpoint::files() const {

@@ -164,19 +164,20 @@ ECQ_INLINE result<std::string> without_mark(std::string_view text) {
   return detail::text_of(ahead, behind);
 }
 
-ECQ_INLINE result<void> copy_config(const std::filesystem::path& from, const std::filesystem::path& to,
-                                    result<std::string> (*change)(std::string_view)) {
+ECQ_INLINE result<output_file> copy_of_config(const std::filesystem::path& from, const std::filesystem::path& to,
+                                              result<std::string> (*change)(std::string_view)) {
   const auto file = mapped_file::open(from / "config.json");
   // An empty file cannot be mapped, but is no error.
-  if (!file) return copy_whole_file(from / "config.json", to / "config.json");
+  if (!file) return copy_of(from / "config.json", to / "config.json");
   const auto changed = change({reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()});
-  if (!changed) return copy_whole_file(from / "config.json", to / "config.json");
+  if (!changed) return copy_of(from / "config.json", to / "config.json");
   std::error_code failure;
   const auto original = std::filesystem::status(from / "config.json", failure);
   ECQ_TRY(copy,
           output_file::create(to / "config.json", failure ? std::nullopt : std::optional(original.permissions())));
   ECQ_CHECK(copy.append(std::as_bytes(std::span(*changed))));
-  return copy.commit();
+  ECQ_CHECK(copy.flush());
+  return std::move(copy);
 }
 
 ECQ_INLINE std::optional<quantization_config> read_quantization_config(const std::filesystem::path& folder) {

@@ -12,6 +12,7 @@
 
 #include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
+#include "ecq/io/output_file.hpp"
 
 namespace ecq {
 
@@ -44,9 +45,10 @@ result<std::string> marked_as_compressed(std::string_view text);
 result<std::string> without_mark(std::string_view text);
 
 /// Copies config.json from one folder to another, with its text changed by `change`, and with its permissions. If
-/// `change` fails, because the text is not JSON, the file is copied unchanged. Errors name the file.
-result<void> copy_config(const std::filesystem::path& from, const std::filesystem::path& to,
-                         result<std::string> (*change)(std::string_view));
+/// `change` fails, because the text is not JSON, the file is copied unchanged. The copy is on the disk, but has its
+/// name only once it is committed. Errors name the file.
+result<output_file> copy_of_config(const std::filesystem::path& from, const std::filesystem::path& to,
+                                   result<std::string> (*change)(std::string_view));
 
 }  // namespace ecq
 

@@ -3,7 +3,9 @@
 /// Definition of the files of a model.
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -15,7 +17,6 @@
 #include "ecq/base/config.hpp"
 #include "ecq/base/result.hpp"
 #include "ecq/io/checkpoint.hpp"
-#include "ecq/io/folder_of.hpp"
 #include "ecq/io/limits.hpp"
 #include "ecq/io/mapped_file.hpp"
 #include "ecq/io/model_config.hpp"
@@ -24,19 +25,20 @@
 
 namespace ecq {
 
-ECQ_INLINE result<void> copy_whole_file(const std::filesystem::path& from, const std::filesystem::path& to) {
+ECQ_INLINE result<output_file> copy_of(const std::filesystem::path& from, const std::filesystem::path& to) {
   ECQ_CHECK(refuse_to_overwrite(to, std::span(&from, 1)));
   std::error_code failure;
   const auto original = std::filesystem::status(from, failure);
   ECQ_TRY(copy, output_file::create(to, failure ? std::nullopt : std::optional(original.permissions())));
-  if (std::filesystem::is_empty(from, failure) && !failure) return copy.commit();  // nothing to map
+  if (std::filesystem::is_empty(from, failure) && !failure) return std::move(copy);  // nothing to map
   ECQ_TRY(file, mapped_file::open(from));
   for (auto bytes = file.bytes(); !bytes.empty();) {
     const auto piece = bytes.first((std::min)(bytes.size(), file_limits::piece_bytes));
     ECQ_CHECK(copy.append(piece));
     bytes = bytes.subspan(piece.size());
   }
-  return copy.commit();
+  ECQ_CHECK(copy.flush());
+  return std::move(copy);
 }
 
 ECQ_INLINE result<void> create_folder(const std::filesystem::path& path) {
@@ -71,9 +73,11 @@ ECQ_INLINE result<std::vector<std::filesystem::path>> other_files(const std::fil
                                                                   const std::set<std::filesystem::path>& known) {
   std::vector<std::filesystem::path> found;
   std::error_code failure;
+  std::filesystem::path at = folder;
   std::filesystem::recursive_directory_iterator entry(folder, failure);
   for (const std::filesystem::recursive_directory_iterator end; !failure && entry != end; entry.increment(failure)) {
     std::error_code ignored;
+    at = entry->path();
     if (entry->path().filename().string().starts_with('.')) {
       if (entry->is_directory(ignored)) entry.disable_recursion_pending();
       continue;
@@ -82,7 +86,7 @@ ECQ_INLINE result<std::vector<std::filesystem::path>> other_files(const std::fil
     auto name = entry->path().lexically_relative(folder);
     if (!known.contains(name)) found.push_back(std::move(name));
   }
-  if (failure) return error(errc::io_error, quoted(folder), ": cannot list: ", failure.message());
+  if (failure) return error(errc::io_error, quoted(at), ": cannot list: ", failure.message());
   std::sort(found.begin(), found.end());
   return found;
 }
@@ -98,34 +102,51 @@ ECQ_INLINE result<model_files> model_files::of(const std::filesystem::path& path
     ECQ_TRY(found, detail::model_in_folder(path));
     file = std::move(found);
   }
-  model.folder = detail::folder_of(file);
+  model.folder = file.parent_path();
   if (file.extension() != ".json") {
     model.shards.push_back(file.filename());
-    if (!whole_folder) return model;
-  } else {
-    model.index = file.filename();
-    ECQ_TRY(weight_map, detail::read_index(file));
-    std::set<std::string_view> seen;
-    for (const auto& [tensor, shard] : weight_map) {
-      if (seen.insert(shard).second) model.shards.emplace_back(shard);
-    }
+    return model;
   }
-  std::set<std::filesystem::path> known{model.index};
-  for (const auto& shard : model.shards) known.insert(shard.lexically_normal());
-  ECQ_TRY(others, detail::other_files(model.folder, known));
-  model.others = std::move(others);
+  model.index = file.filename();
+  ECQ_TRY(weight_map, detail::read_index(file));
+  std::map<std::string_view, std::size_t> numbers;
+  for (const auto& [tensor, shard] : weight_map) {
+    const auto [number, added] = numbers.emplace(shard, model.shards.size());
+    if (added) {
+      model.shards.emplace_back(shard);
+      model.tensors.emplace_back();
+    }
+    model.tensors[number->second].push_back(tensor);
+  }
+  for (auto& names : model.tensors) std::sort(names.begin(), names.end());
   return model;
 }
 
-ECQ_INLINE result<void> copy_others(const model_files& model, const std::filesystem::path& folder,
-                                    result<std::string> (*change)(std::string_view)) {
+ECQ_INLINE result<model_files> model_files::with_others(const std::filesystem::path& path) {
+  ECQ_TRY(model, of(path));
+  std::error_code ignored;
+  if (model.index.empty() && !std::filesystem::is_directory(path, ignored)) return std::move(model);
+  std::set<std::filesystem::path> known{model.index};
+  for (const auto& shard : model.shards) known.insert(shard.lexically_normal());
+  ECQ_TRY(others, detail::other_files(model.folder.empty() ? "." : model.folder, known));
+  model.others = std::move(others);
+  return std::move(model);
+}
+
+ECQ_INLINE result<std::vector<output_file>> copies_of_others(const model_files& model,
+                                                             const std::filesystem::path& folder,
+                                                             result<std::string> (*change)(std::string_view)) {
+  std::vector<output_file> copies;
   for (const auto& other : model.others) {
     ECQ_CHECK(create_folder((folder / other).parent_path()));
-    ECQ_CHECK(other == "config.json" ? copy_config(model.folder, folder, change)
-                                     : copy_whole_file(model.folder / other, folder / other));
+    ECQ_TRY(copy, other == "config.json" ? copy_of_config(model.folder, folder, change)
+                                         : copy_of(model.folder / other, folder / other));
+    copies.push_back(std::move(copy));
   }
-  if (model.index.empty()) return {};
-  return copy_whole_file(model.folder / model.index, folder / model.index);
+  if (model.index.empty()) return copies;
+  ECQ_TRY(index, copy_of(model.folder / model.index, folder / model.index));
+  copies.push_back(std::move(index));
+  return copies;
 }
 
 ECQ_INLINE std::vector<std::filesystem::path> model_files::names() const {
@@ -158,9 +179,16 @@ ECQ_INLINE result<void> check_output_folder(const std::filesystem::path& folder,
 }
 
 ECQ_INLINE result<void> check_apart(const std::filesystem::path& in, const std::filesystem::path& out) {
-  std::error_code failure;
-  const auto one = std::filesystem::weakly_canonical(std::filesystem::absolute(in, failure), failure);
-  const auto other = std::filesystem::weakly_canonical(std::filesystem::absolute(out, failure), failure);
+  if (out.empty()) return error(errc::invalid_argument, detail::quoted(out), ": the name is empty");
+  std::error_code failed_in, failed_out;
+  const auto canonical = [](const std::filesystem::path& path, std::error_code& failure) {
+    const auto whole = std::filesystem::absolute(path.empty() ? "." : path, failure);
+    return failure ? whole : std::filesystem::weakly_canonical(whole, failure);
+  };
+  const auto one = canonical(in, failed_in);
+  const auto other = canonical(out, failed_out);
+  if (failed_in) return error(errc::io_error, detail::quoted(in), ": ", failed_in.message());
+  if (failed_out) return error(errc::io_error, detail::quoted(out), ": ", failed_out.message());
   const auto begins_with = [](const std::filesystem::path& path, const std::filesystem::path& start) {
     return std::mismatch(start.begin(), start.end(), path.begin(), path.end()).first == start.end();
   };

@@ -212,6 +212,7 @@ ECQ_INLINE void output_file::discard() noexcept {
 
 ECQ_INLINE result<void> refuse_to_overwrite(const std::filesystem::path& output,
                                             std::span<const std::filesystem::path> inputs) {
+  if (std::error_code ignored; !std::filesystem::exists(output, ignored)) return {};
   for (const std::filesystem::path& input : inputs) {
     std::error_code ignored;
     if (!std::filesystem::equivalent(output, input, ignored)) continue;

@@ -109,9 +109,11 @@ ECQ_INLINE void matmul_plan::choose_fusion() {
   for (std::uint32_t index = 0; index < stream.table_count(); ++index) {
     detail::fused_table& table = fused_tables_.emplace_back(rans_slots(stream.table<rans>(index), stream.map()));
     if (how != detail::fusion::pairs) continue;
-    for (const std::unique_ptr<const detail::code_table>& values : values_) {
-      const bool indices = stream.trellis() || values == nullptr;  // null: no part needs the matrix, and any values do
-      table.add_pairs(stream.nibbles(), raw_bits, indices ? detail::every_index.data() : values->halves.data());
+    for (const part& each : parts_) {
+      const detail::code_table* const values = values_[each.number].get();
+      const bool indices = stream.trellis() || values == nullptr;
+      table.add_pairs(each.number, stream.nibbles(), raw_bits,
+                      indices ? detail::every_index.data() : values->halves.data());
     }
   }
   const auto no_kernel_takes = [](const detail::fused_table& table) {
@@ -249,7 +251,7 @@ bool matmul_plan::decode_fused(const task_range& range, const Target& target) co
   const detail::code_table* const values = values_[number].get();
   const bool decoded = chunks.table->visit([&](const auto& lookup) {
     const bool pairs = fusion_ == detail::fusion::pairs;
-    const detail::weight_coding coding = {fusion_, pairs ? &chunks.table->pairs[number] : nullptr,
+    const detail::weight_coding coding = {fusion_, pairs ? &chunks.table->pairs.find(number)->second : nullptr,
                                           values != nullptr ? values->halves.data() : nullptr,
                                           decoder_.stream().trellis(), listed};
     return Kernels::decode(coding, lookup, chunks.all, chunks.count, target);

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "ecq/base/result.hpp"
 #include "ecq/entropy/nibble_list.hpp"
@@ -37,17 +37,17 @@ struct fused_table {
     return false;
   }
 
-  /// Adds the values of pairs (pair_values) in the next matrix of the block.
-  void add_pairs(const nibble_list& list, unsigned raw_bits, const std::uint16_t* of_codes) {
+  /// Adds the values of pairs (pair_values) in matrix number `matrix` of the block, unless they are there.
+  void add_pairs(std::size_t matrix, const nibble_list& list, unsigned raw_bits, const std::uint16_t* of_codes) {
     visit([&](const auto& of) {
-      pairs.emplace_back(of.code, list, raw_bits, of_codes);
+      pairs.try_emplace(matrix, of.code, list, raw_bits, of_codes);
       return true;
     });
   }
 
   rans_slots slots;
   std::variant<std::monostate, alias_lookup<5>, alias_lookup<6>> lookup;
-  std::vector<pair_values> pairs;  ///< with fusion::pairs: one for each matrix of the block
+  std::map<std::size_t, pair_values> pairs;  ///< with fusion::pairs: by number, for the matrices that parts need
 };
 
 /// Chunks of a task that a kernel is decoding.

@@ -31,14 +31,16 @@ result<void> matmul_plan::quantize(matrix_view<const Element> x, matmul_input& i
   }
   detail::quantized_activations rows;
   rows.resize(x.rows(), columns_);
-  if (any_not_integers_) input.copy_.resize(x.rows() * columns_);
+  // Rows of weights whose exact weights lead beyond FP32 are multiplied as they decode (run_dense).
+  const bool dequantize = any_not_integers_ || !exact_.empty();
+  if (dequantize) input.copy_.resize(x.rows() * columns_);
   input.rows_ = input.copy_.data();
   input.stride_ = columns_;
   std::vector<float> row(columns_);
   for (std::size_t b = 0; b < x.rows(); ++b) {
     detail::copy_row(x, b, row.data());
     rows.set_row(b, row.data());
-    if (any_not_integers_) rows.dequantize_row(b, input.copy_.data() + b * columns_);
+    if (dequantize) rows.dequantize_row(b, input.copy_.data() + b * columns_);
   }
   if (any_integers_) input.quantized_ = std::move(rows);
   return {};

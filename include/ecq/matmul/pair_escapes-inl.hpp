@@ -21,7 +21,10 @@ namespace ecq::detail {
 ECQ_INLINE bool pair_escapes::list(const cpu& backend, const encoded_stream& stream,
                                    std::span<const std::unique_ptr<const table_decoder>> decoders,
                                    std::span<const std::uint64_t> chunks) {
-  of_chunks_.resize(static_cast<std::size_t>(stream.chunk_count()));
+  if (chunks.empty()) return true;
+  const auto [lowest, highest] = std::minmax_element(chunks.begin(), chunks.end());
+  first_ = *lowest;
+  of_chunks_.resize(static_cast<std::size_t>(*highest - first_ + 1));
   const std::size_t most_pairs = static_cast<std::size_t>(stream.chunk_symbols() / 2) + stream_tail_bytes;
   const std::size_t runs = (chunks.size() + min_chunk_run - 1) / min_chunk_run;
   const result<void> listed = parallel_for(backend, runs, [&](std::size_t run) -> result<void> {
@@ -58,7 +61,7 @@ ECQ_INLINE bool pair_escapes::list(const encoded_stream& stream, std::uint64_t c
   const std::span<const std::byte> escapes = stream.escapes(chunk);
   const std::byte* const raw = stream.raw_bits(chunk).data();
   const std::size_t count = stream.symbols_in(chunk);
-  std::vector<pair_escape>& listed = of_chunks_[static_cast<std::size_t>(chunk)];
+  std::vector<pair_escape>& listed = of_chunks_[static_cast<std::size_t>(chunk - first_)];
   listed.reserve(escapes.size());
   for (std::size_t first = 0; first < count; first += 2 * block) {
     const std::size_t last = (std::min)(first + 2 * block, count);

@@ -25,7 +25,7 @@ class pair_escape {
   std::uint32_t both_;
 };
 
-/// The escapes of some chunks of a stream: 4 bytes each, and a vector for each chunk of the stream.
+/// The escapes of some chunks of a stream: 4 bytes each, and a vector for each chunk from the first to the last one.
 class pair_escapes {
  public:
   /// Lists the escapes of `chunks`, which must differ, by the decoders of all tables. Returns false if a chunk is
@@ -36,15 +36,17 @@ class pair_escapes {
   /// Whether no chunks have been listed, not even chunks without escapes.
   bool empty() const noexcept { return of_chunks_.empty(); }
 
-  /// Returns the escapes of a chunk, in ascending order of their places.
+  /// Returns the escapes of a chunk that has been listed, in ascending order of their places; nothing if none have
+  /// been.
   std::span<const pair_escape> of(std::uint64_t chunk) const noexcept {
-    return empty() ? std::span<const pair_escape>() : of_chunks_[static_cast<std::size_t>(chunk)];
+    return empty() ? std::span<const pair_escape>() : of_chunks_[static_cast<std::size_t>(chunk - first_)];
   }
 
  private:
   /// Lists the escapes of a chunk, given its pairs. Returns false if the chunk has other escapes.
   bool list(const encoded_stream& stream, std::uint64_t chunk, const std::uint8_t* pairs);
 
+  std::uint64_t first_ = 0;  ///< lowest chunk listed
   std::vector<std::vector<pair_escape>> of_chunks_;
 };
 

@@ -56,6 +56,7 @@ class prepared_tcq final : public prepared_method {
                              const weights_view& weights, const rate_correction& correction, packed_matrix& described,
                              std::span<std::byte> elements) const override {
     const std::span codes(reinterpret_cast<std::uint8_t*>(elements.data()), elements.size());
+    if (weights.empty()) return {};  // however many rows there are
     ECQ_TRY(steps, trellis_steps(backend, weights, correction.at(plan_.lambda), plan_.factors[index],
                                  how_.has_scaled_rows(weights.columns())));
     const lane_states states = states_behind(plan_.walk, before);

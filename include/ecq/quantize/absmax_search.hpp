@@ -32,7 +32,8 @@ result<void> absmax_search::search(const cpu& backend, weights_view weights, gro
   return detail::for_each_group(
       backend, weights, layout, [&](std::size_t index, const detail::group_weights& group) -> result<void> {
         const float scale = detail::plain_arithmetic::divide(group.largest(), Format::largest);
-        scales[index] = group.all_zero() ? 1.0F : detail::denormalize<Format>(scale, group.exponent());
+        scales[index] =
+            group.all_zero() ? detail::scale_of_zeros<Format>() : detail::denormalize<Format>(scale, group.exponent());
         return {};
       });
 }

@@ -140,6 +140,7 @@ result<void> entrollm::encode(const cpu& backend, const weights_view& weights, c
     return error(errc::invalid_argument, "output has room for ", codes.size(), " codes, but there are ", weights.size(),
                  " weights");
   }
+  if (weights.empty()) return {};  // however many rows there are
   const std::size_t columns = weights.columns();
   return parallel_for(backend, weights.rows(), [&](std::size_t row) -> result<void> {
     std::vector<float> values;

@@ -27,6 +27,7 @@ ECQ_INLINE result<void> check_finite(std::span<const float> row_values, std::siz
 }
 
 ECQ_INLINE result<void> check_finite(const cpu& backend, const weights_view& weights) {
+  if (weights.empty()) return {};  // however many rows there are
   return parallel_for(backend, weights.rows(), [&](std::size_t row) -> result<void> {
     std::vector<float> values(weights.columns());
     weights.load(row, 0, values);

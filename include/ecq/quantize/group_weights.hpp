@@ -246,6 +246,7 @@ class group_weights {
 /// a few large ones run one after another, with their rows in parallel.
 template <class Task>
 result<void> for_each_group(const cpu& backend, const weights_view& weights, const group_layout& layout, Task&& task) {
+  if (weights.empty()) return {};  // however many rows there are
   const std::size_t down = layout.groups_down();
   const bool many = layout.rows_per_group == 1 || down >= 2 * static_cast<std::size_t>(backend.thread_count());
   const cpu single{.threads = 1};

@@ -109,7 +109,7 @@ result<void> row_root<Distortion, Regularizer>::search(const cpu& backend, weigh
   return detail::for_each_group(
       backend, weights, layout, [&](std::size_t index, const detail::group_weights& group) -> result<void> {
         if (group.all_zero()) {
-          scales[index] = 1.0F;
+          scales[index] = detail::scale_of_zeros<Format>();
           return {};
         }
         const double of_row = row_factors.empty()

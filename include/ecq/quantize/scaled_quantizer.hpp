@@ -105,6 +105,7 @@ result<void> scaled_quantizer<Search, Granularity>::quantize(const cpu& backend,
     }
     scales[group] = stored_scale<Format>(exact_scales[group]);
   }
+  if (weights.empty()) return {};  // however many rows there are
   return parallel_for(backend, weights.rows(), [&](std::size_t row) -> result<void> {
     const std::size_t first_group = row / groups.rows_per_group * groups.groups_across();
     std::vector<float> values;

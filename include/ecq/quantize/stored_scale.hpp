@@ -52,6 +52,13 @@ ECQ_HOST_DEVICE constexpr bf16 stored_scale(float scale) noexcept {
 }
 
 namespace detail {
+
+/// Returns the scale of a group of zeros: 1, or the smallest one if the format has no code for 0.
+template <number_format Format>
+float scale_of_zeros() noexcept {
+  return Format::decode(Format::encode(0.0F)) == 0.0F ? 1.0F : smallest_normal_float;
+}
+
 /// Returns scale * 2^exponent, limited to the bounds of stored scales. Precondition: `scale` is a positive normal
 /// number.
 template <number_format Format>

@@ -19,8 +19,8 @@ inline constexpr std::size_t max_stream_sections = 64;
 /// Largest number of frequency tables in a stream: a chunk names its table with 16 bits.
 inline constexpr std::size_t max_stream_tables = 65536;
 
-/// Largest number of classes of chunks that the encoder takes; each class holds a table of up to 192 KiB during
-/// encoding.
+/// Largest number of classes of chunks that the encoder takes; each class holds tables of up to 192 KiB during
+/// encoding, 704 KiB with goal cpu.
 inline constexpr std::size_t max_encoder_tables = 256;
 
 /// log2 of the fewest symbols per chunk.

@@ -157,7 +157,10 @@ result<std::vector<std::byte>> encode_by_smallest(const cpu& backend, const chun
     // encoded.
     if (options.shared_counts == nullptr && !best.empty() && expected > best.size() + best.size() / 100) return {};
     ECQ_TRY(coded, encode_chunks(backend, chunked, stream_coding::of<Coder>(plan, map)));
-    if (best.empty() || coded.size() + coded.size() / 1000 * options.margin < best.size()) best = std::move(coded);
+    const std::size_t size = coded.size(), whole = size / 1000, part = size % 1000;
+    if (best.empty() || size + whole * options.margin + part * options.margin / 1000 < best.size()) {
+      best = std::move(coded);
+    }
     return {};
   };
   result<void> outcome;
@@ -184,8 +187,8 @@ result<std::vector<std::byte>> encode_elements(const cpu& backend, std::span<con
 
 /// Encodes `codes` into a stream; stores them raw if `Coder` would not make the stream smaller. Besides the stream
 /// itself, encoding takes memory of 1 MiB per thread (4 MiB with chunks of 2^18 codes), up to 192 KiB per class of
-/// chunks and, with smallest_of, another stream. `Coder` is an entropy_coder, or smallest_any for the smallest stream.
-/// Errors: invalid_argument (options), limit_exceeded, out_of_memory.
+/// chunks (704 KiB with goal cpu) and, with smallest_of, another stream. `Coder` is an entropy_coder, or smallest_any
+/// for the smallest stream. Errors: invalid_argument (options), limit_exceeded, out_of_memory.
 template <stream_coder Coder = rans>
 result<std::vector<std::byte>> encode_stream(const cpu& backend, std::span<const std::uint8_t> codes,
                                              const stream_options& options = {}) {
