@@ -59,6 +59,11 @@ inline bool is_below_target(const compress_arguments& given, const ecq::compress
          report.bits_per_weight < given.bits - ecq::rate_correction::tolerance;
 }
 
+/// Whether all codes share one code, and the report knows what it costs: parts of a model do not.
+inline bool has_joint_entropy(const compress_arguments& given, const ecq::compress_report& report) {
+  return given.is_entrollm() && report.joint_entropy > 0;
+}
+
 /// Returns a few lines about all tensors together; `tensors` is their number.
 inline std::string summary(const compress_arguments& given, const ecq::compress_report& report, std::size_t tensors,
                            double seconds) {
@@ -69,7 +74,7 @@ inline std::string summary(const compress_arguments& given, const ecq::compress_
                      about_exceptions(report, is_for_folder(given.input, given.output)) + "  bits per weight  " +
                      decimal(report.bits_per_weight, 3) + " including scales, excluding the file's header (entropy " +
                      decimal(report.entropy, 3);
-  if (report.joint_entropy > 0) text += "; of all codes together " + decimal(report.joint_entropy, 3);
+  if (has_joint_entropy(given, report)) text += "; of all codes together " + decimal(report.joint_entropy, 3);
   text += ")\n  file             " + bytes(report.input_bytes) + " -> " + bytes(report.file_bytes) + " (" +
           decimal(share, 1) + " %)\n";
   if (!given.lossless && !given.is_entrollm()) {
@@ -97,7 +102,7 @@ inline json summary_json(const compress_arguments& given, const ecq::compress_re
   totals["non_finite"] = report.non_finite;
   totals["unmatched"] = report.unmatched;
   totals["without_effect"] = report.without_effect;
-  if (report.joint_entropy > 0) totals["joint_entropy"] = report.joint_entropy;
+  if (has_joint_entropy(given, report)) totals["joint_entropy"] = report.joint_entropy;
   totals["seconds"] = seconds;
   totals["megabytes_per_second"] = megabytes_per_second(report, seconds);
   return {{"input", given.input},

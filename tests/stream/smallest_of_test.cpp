@@ -51,6 +51,13 @@ TEST(SmallestOf, PrefersTheFirstWithinTheMargin) {
   EXPECT_EQ(coder_of(encode<coders>(codes)), ecq::coder_id::huffman);
   EXPECT_EQ(coder_of(encode<coders>(codes, {.margin = 50})), ecq::coder_id::tans);
   EXPECT_EQ(coder_of(encode<ecq::smallest_any>(code_source(3).uniform(5000))), ecq::coder_id::raw);
+  // Streams of less than 1000 bytes have a margin, too.
+  const auto few = code_source(7).bell(700, 8);
+  using slow_first = ecq::smallest_of<ecq::rans, ecq::huffman>;
+  ASSERT_LT(encode<ecq::huffman>(few).size(), encode<ecq::rans>(few).size());
+  ASSERT_LT(encode<ecq::huffman>(few).size(), 1000U);
+  EXPECT_EQ(coder_of(encode<slow_first>(few)), ecq::coder_id::huffman);
+  EXPECT_EQ(coder_of(encode<slow_first>(few, {.margin = 900})), ecq::coder_id::rans);
 }
 
 TEST(SmallestOf, TakesExponents) {

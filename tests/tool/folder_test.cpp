@@ -165,6 +165,13 @@ TEST_F(FolderTool, ComparesItsIndexWithItsFiles) {
     }
     EXPECT_FALSE(std::filesystem::exists(path("plain")));
   }
+  json lost = right;  // a whole file
+  const std::string shard = right["weight_map"][norm];
+  for (const auto& [name, file] : right["weight_map"].items()) {
+    if (file == shard) lost["weight_map"].erase(name);
+  }
+  write_text(index, lost.dump());
+  tool_test::expect_failure(run({"decompress", packed, "-o", path("plain")}), 1, {shard, "not listed in the index"});
   EXPECT_EQ(run({"verify", packed, "--against", ""}).exit_code, 2);
 }
 

@@ -92,6 +92,7 @@ TEST_F(Mpi, EveryNumberOfProcessesWritesTheSameBytes) {
         EXPECT_EQ(answer["totals"][total], alone["totals"][total]) << total;
       }
       EXPECT_TRUE(files_of(path("together")) == expected) << processes << way.front();
+      EXPECT_EQ(answer["totals"].contains("joint_entropy"), processes == 1 && way.back() == "entrollm");
     }
   }
 }
@@ -123,6 +124,15 @@ TEST_F(Mpi, AllFailTogether) {
     EXPECT_NE(result.err.find("ecq-mpi: "), std::string::npos) << result.err;
     EXPECT_EQ(result.err.find("ecq-mpi: "), result.err.rfind("ecq-mpi: ")) << result.err;  // reported once
   }
+  // A file that only one process lacks: the others do not wait for it.
+  const std::string names = path("names.");
+  tool_test::write_text(names + "0", "{}");
+  const std::string script = "exec " + ecq_test::mpi_program() + " " + model() + " -o " + path("out") +
+                             " --bits 3 --exact " + names + "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}";
+  const outcome alone =
+      run_program(ecq_test::mpi_starter(), {ecq_test::mpi_count_option(), "2", "/bin/sh", "-c", script});
+  EXPECT_NE(alone.exit_code, 0);
+  EXPECT_NE(alone.err.find("process 1 of 2"), std::string::npos) << alone.err;
   const outcome help = run_with(2, {"--help"});
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_EQ(help.out.find("--max-shard-size"), help.out.rfind("--max-shard-size"));

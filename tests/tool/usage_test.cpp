@@ -85,6 +85,7 @@ TEST_F(Tool, RefusesAWrongCommandLine) {
       {"compare", "in", "--methods", "entquant,magic"},
       {"generate", "out", "--preset", "nothing-like-this"},
       {"generate", "out", "--seed", "minus one"},
+      {"generate", "out", "--seed", "010"},
       {"generate", "out", "--seed", "-1"},
       {"generate", "out", "--seed", "18446744073709551616"},
       {"compare", "in", "--max-weights", "-1"},

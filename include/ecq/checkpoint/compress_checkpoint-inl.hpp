@@ -139,7 +139,7 @@ class folder_compression {
       for (output_file& other : *others) ECQ_CHECK(other.commit());
       return {};
     };
-    ECQ_CHECK(agree_on(options_.agree, finish()));
+    ECQ_CHECK(agree_on(options_.agree, or_out_of_memory("the names of files", finish)));
     return report;
   }
 

@@ -297,6 +297,18 @@ class checkpoint_decompressor {
   std::vector<std::byte> scratch_;
 };
 
+/// Fails with errc::corrupt if a file beside the model holds compressed tensors: the index has lost it. (A container
+/// without tensors is what compression leaves of a file that held only scales.)
+inline result<void> check_others(const model_files& files) {
+  for (const std::filesystem::path& other : files.others) {
+    if (other.extension() != ".safetensors") continue;
+    const auto container = container_reader::open(files.folder / other);
+    if (!container || names_in(*container).empty()) continue;
+    return error(errc::corrupt, quoted(container->path()), ": is compressed, but not listed in the index");
+  }
+  return {};
+}
+
 inline result<void> check_output_type(const decompress_options& options) {
   if (!options.type || *options.type == dtype::bf16 || *options.type == dtype::fp16 || *options.type == dtype::fp32) {
     return {};
@@ -339,6 +351,7 @@ ECQ_INLINE result<decompress_report> decompress_folder(const cpu& backend, const
       ECQ_CHECK(detail::check_replaced(out / shard, false, detail::names_in(container)));
       ECQ_CHECK(detail::check_same_weights(backend, container, options, out / shard));
     }
+    ECQ_CHECK(detail::check_others(files));
     const auto folder = output_folder::create(out);
     if (!folder) return folder.error();
     decompress_report all{.same_header = true};

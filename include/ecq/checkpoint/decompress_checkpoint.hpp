@@ -45,9 +45,10 @@ result<decompress_report> decompress_checkpoint(const cpu& backend, const std::f
 /// Decodes the model in the folder `in`, whose files of weights are all containers, into the folder `out`. Each
 /// container comes back under its name, as decompress_checkpoint writes it. All other files are copied, except hidden
 /// ones; config.json loses its mark (without_mark). Files appear once all are complete; all are open until then.
-/// Errors: those of decompress_checkpoint; also invalid_argument if one folder lies in the other, and if `out` holds
-/// weights that are no earlier result: weights that are compressed, belong to tensors that the container of that name
-/// lacks, differ from those to be written (the first ones of each block are compared), or cannot be read.
+/// Errors: those of decompress_checkpoint; corrupt if the index lists other tensors than the containers have; also
+/// invalid_argument if one folder lies in the other, and if `out` holds weights that are no earlier result: weights
+/// that are compressed, belong to tensors that the container of that name lacks, differ from those to be written (the
+/// first ones of each block are compared), or cannot be read.
 result<decompress_report> decompress_folder(const cpu& backend, const std::filesystem::path& in,
                                             const std::filesystem::path& out, const decompress_options& options = {},
                                             const progress_callback& report_progress = {});
